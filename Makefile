@@ -1,0 +1,32 @@
+# The environment is made in .venv by the first command that needs it; nothing else is installed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format clean
+
+demo: .venv/installed ## the tasks, their floors, the authors' test items, the sampling speed
+	$(BIN)/icecore tasks
+	$(BIN)/icecore data needle --preset released --split test --out runs/demo/needle-test.jsonl
+	$(BIN)/icecore tasks --check examples/reversal.py:Reversal
+	$(BIN)/icecore bench --what data
+
+test: .venv/installed ## the whole test suite
+	$(BIN)/python -m pytest
+
+lint: .venv/installed ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright
+
+format: .venv/installed ## mend what lint can mend itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove the environment and caches, keep runs
+	rm -rf .venv .pytest_cache .ruff_cache
+
+.venv/installed: pyproject.toml constraints.txt
+	@echo "installing into .venv (a minute or two)"
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,7 @@
+"""`python -m icecore` is `icecore`."""
+
+import sys
+
+from icecore.cli import main
+
+sys.exit(main())

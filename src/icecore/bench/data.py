@@ -1,0 +1,55 @@
+"""How fast batches are sampled, against the plain Python twin of the same distribution."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from icecore.seeding import make_generator
+from icecore.tasks import TASKS
+from icecore.tasks.plain import PlainTask
+
+BLOCK = 32_768  # items a call: training draws many batches at once
+PLAIN_BLOCK = 2_000
+
+
+@dataclass(frozen=True)
+class DataRate:
+    """Items to train on per second, test items rejected, of the sampler and of its plain twin."""
+
+    task: str
+    items_per_s: float
+    python_items_per_s: float
+
+    @property
+    def ratio(self) -> float:
+        return self.items_per_s / self.python_items_per_s
+
+
+def streaming_tasks() -> list[PlainTask]:
+    """The tasks whose items are drawn afresh (imitation's cost is its target model's, not its data's)."""
+    return [
+        task_class()
+        for task_class in TASKS.values()
+        if issubclass(task_class, PlainTask) and task_class.name != "imitation"
+    ]
+
+
+def bench_data(rounds: int = 12) -> Iterator[DataRate]:
+    """One row a task. Both ways take turns, so that a busy moment of the machine hits both; best round of each."""
+    for task in streaming_tasks():
+        generator = make_generator(0, "bench")
+        stream = task.plain_stream(random.Random(0))
+        task.sample(BLOCK, generator)
+        next(stream)
+        tensor_seconds, plain_seconds = [], []
+        for _ in range(rounds):
+            tensor_seconds.append(seconds(lambda: task.sample(BLOCK, generator)))
+            plain_seconds.append(seconds(lambda: [next(stream) for _ in range(PLAIN_BLOCK)]))
+        yield DataRate(task.name, BLOCK / min(tensor_seconds), PLAIN_BLOCK / min(plain_seconds))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

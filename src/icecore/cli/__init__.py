@@ -1,0 +1,68 @@
+"""The command line: it parses, prints and exits; everything else is the library's.
+
+Modules that import torch are imported inside the commands, so that `icecore --help` is instant.
+"""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from icecore.cli import bench, data, tasks
+from icecore.errors import InputError
+
+USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.26 and beside it before
+
+app = typer.Typer(
+    name="icecore",
+    help="What can a random transformer already do? Freeze a random body, train only the embeddings.",
+    epilog="Start with: icecore tasks · icecore tasks needle · icecore data needle --out needle.jsonl",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("tasks")(tasks.command)
+app.command("data", context_settings=data.TAKES_TASK_SETTINGS)(data.command)
+app.command("bench")(bench.command)
+
+
+@app.callback(invoke_without_command=True)
+def options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if version:
+        from icecore import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is 0, 2 with one line on what to mend, or 130 when interrupted."""
+    try:
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except InputError as error:
+        return fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError as error:
+        return fail(f"out of memory ({error}); take a smaller size")
+    except Exception as error:
+        if USAGE_ERROR is not None and isinstance(error, USAGE_ERROR):
+            return fail(error.format_message())  # type: ignore[attr-defined]
+        if "allocate memory" in str(error):  # torch has no exception of its own for it
+            return fail("out of memory; take a smaller size")
+        raise
+
+
+def fail(message: str) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return 2

@@ -1,0 +1,95 @@
+"""`icecore data`: a task's items as JSON lines."""
+
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from icecore.cli.output import with_progress
+from icecore.errors import InputError, require
+
+if TYPE_CHECKING:
+    from icecore.tasks import Item, Task
+
+TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+BLOCK = 8192  # items sampled at a time
+
+
+class Split(StrEnum):
+    train = "train"
+    test = "test"
+
+
+def command(
+    context: typer.Context,
+    task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
+    preset: str = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's."),
+    split: Split = typer.Option(Split.test, help="Items to test on, or to train on."),
+    count: int | None = typer.Option(
+        None, help="Write only the first COUNT items. A stream of training items has no end; there it is 1,000."
+    ),
+    seed: int = typer.Option(0, help="Seed of a stream of training items."),
+    out: Path | None = typer.Option(None, help="Write to this file; without it, to standard output."),
+) -> None:
+    """Write a task's items as JSON lines {"prompt": [...], "answer": [...]}, without padding.
+
+    The test items of the preset 'released' are the authors', one for one and in their order. Every setting
+    of the task is a flag: icecore data needle --max-pairs 4. See them with: icecore tasks needle.
+    """
+    from icecore.process import prepare
+    from icecore.store import write_whole
+    from icecore.tasks import make_task
+
+    prepare()
+    require(count is None or count >= 1, f"--count must be at least 1, got {count}")
+    made = make_task(task, preset, settings_from(context.args))
+    total, items = items_of(made, split, count, seed)
+    lines = (json.dumps(item._asdict()) + "\n" for item in items)
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    with write_whole(out) as stream:
+        stream.writelines(with_progress(lines, total, f"{made.name} {split}"))
+    print(f"{total:,} {split} items of {made.name}, preset {preset}, to {out}")
+
+
+def settings_from(arguments: Sequence[str]) -> dict[str, str]:
+    """`--max-pairs 4 --query=marker` as {"max_pairs": "4", "query": "marker"}."""
+    settings: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        require(argument.startswith("--"), f"unexpected argument '{argument}'; settings are given as --NAME VALUE")
+        name, equals, value = argument[2:].partition("=")
+        if not equals:
+            value = next(rest, "")
+            require(value != "", f"--{name} needs a value: --{name} VALUE")
+        settings[name.replace("-", "_")] = value
+    return settings
+
+
+def items_of(task: "Task", split: Split, count: int | None, seed: int) -> "tuple[int, Iterable[Item]]":
+    """How many items there will be, and the items."""
+    if split is Split.test:
+        if task.test_split == "none":
+            raise InputError(f"{task.name} has no test split: its training items are scored; use --split train")
+        items = task.test_items()
+    else:
+        train = task.train_set()
+        if train is None:
+            total = count or 1000
+            return total, itertools.islice(stream_of(task, seed), total)
+        items = task.items(train)
+    return len(items[:count]), items[:count]
+
+
+def stream_of(task: "Task", seed: int) -> "Iterator[Item]":
+    from icecore.seeding import make_generator
+
+    generator = make_generator(seed, "train")
+    while True:
+        yield from task.items(task.sample(BLOCK, generator))

@@ -1,0 +1,40 @@
+"""What the commands share when they print: JSON last on standard output, progress on standard error."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import typer
+
+Thing = TypeVar("Thing")
+
+JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object as the last line.")
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value))
+
+
+def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[Thing]:
+    """The same things, with a bar and an ETA on standard error where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    yield from track(
+        things, description=label, total=total, console=console, disable=not console.is_terminal, transient=True
+    )
+
+
+def print_table(title: str, columns: dict[str, str], rows: Iterable[Iterable[str]]) -> None:
+    """A table on standard output; `columns` maps each heading to its justification."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for heading, justify in columns.items():
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*row)
+    # Piped output is not cut at a terminal's width.
+    Console(width=None if Console().is_terminal else 160).print(table)

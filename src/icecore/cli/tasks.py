@@ -1,0 +1,125 @@
+"""`icecore tasks`: what there is to learn, and what needs no learning."""
+
+import inspect
+from typing import TYPE_CHECKING
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.errors import InputError
+
+if TYPE_CHECKING:
+    from icecore.tasks import Task
+
+
+def command(
+    task: str | None = typer.Argument(None, help="Show one task, with its settings: a name or FILE.py:CLASS."),
+    check: str | None = typer.Option(
+        None, "--check", metavar="FILE.py:CLASS", help="Check that a task of your own keeps the contract."
+    ),
+    json: bool = JSON_OPTION,
+) -> None:
+    """List the tasks: versions, presets, vocabulary, length, and floors.
+
+    A floor is the accuracy of a rule that needs no learning, computed from the test items: a trained
+    model says something only above it.
+    """
+    from icecore.tasks import TASKS, find_task
+
+    if check is not None:
+        if task is not None:
+            raise InputError(f"--check takes the class to check; drop the other argument, '{task}'")
+        check_one(check, json)
+    elif task is not None:
+        show_one(find_task(task), json)
+    elif json:
+        print_json({"tasks": [describe(task_class) for task_class in TASKS.values()]})
+    else:
+        descriptions = [describe(task_class) for task_class in TASKS.values()]
+        print_table(
+            "Tasks, with the preset 'released'",
+            {"task": "left", "version": "right", "presets": "left", "vocabulary": "right", "length": "right"}
+            | {"floors: what needs no learning": "left"},
+            (
+                (
+                    str(row["name"]),
+                    str(row["version"]),
+                    ", ".join(row["presets"]),
+                    f"{row['vocab_size']:,}",
+                    str(row["max_length"]),
+                    floors_in_words(row["floors"]),
+                )
+                for row in descriptions
+            ),
+        )
+        print("\nicecore tasks TASK shows a task's example and settings.")
+
+
+def describe(task_class: "type[Task]") -> dict:
+    from icecore.tasks import make_task
+
+    task = make_task(task_class)
+    return {
+        "name": task.name,
+        "version": task.version,
+        "presets": list(task.presets),
+        "vocab_size": task.vocab_size,
+        "max_length": task.max_length,
+        "floors": task.floors(),
+    }
+
+
+def floors_in_words(floors: dict[str, float]) -> str:
+    words = [f"{name.replace('_', ' ')} {value:.4g}".replace(" 0.", " .") for name, value in floors.items()]
+    return ", ".join(words) or "(need a token file)"
+
+
+def show_one(task_class: "type[Task]", json: bool) -> None:
+    from icecore.tasks.loading import setting_fields
+
+    description = describe(task_class)
+    if json:
+        print_json(description)
+        return
+    print(f"{description['name']}, version {description['version']}\n")
+    print(inspect.getdoc(task_class), end="\n\n")
+    print_table(
+        "Settings (each is a flag of the commands that take a task)",
+        {"flag": "left", **{preset: "left" for preset in task_class.presets}},
+        (
+            (
+                f"--{field.name.replace('_', '-')}",
+                *(str(preset.get(field.name, field.default)) for preset in task_class.presets.values()),
+            )
+            for field in setting_fields(task_class)
+        ),
+    )
+    print(f"\nvocabulary {description['vocab_size']:,}, length {description['max_length']}")
+    print(f"floors: {floors_in_words(description['floors'])}")
+
+
+def check_one(spec: str, json: bool) -> None:
+    from icecore.tasks import find_task, make_task
+    from icecore.tasks.check import check_task
+
+    task_class = find_task(spec)
+    findings = []
+    for finding in check_task(lambda: make_task(task_class)):
+        findings.append(finding)
+        if not json:
+            print(f"{'ok' if finding.problem is None else 'NO':>3}  {finding.rule}")
+            if finding.problem is not None:
+                print(f"     {finding.problem}")
+    problems = [finding.problem for finding in findings if finding.problem is not None]
+    if json:
+        print_json(
+            {
+                "ok": not problems,
+                "findings": [{"rule": finding.rule, "problem": finding.problem} for finding in findings],
+            }
+        )
+    if problems:
+        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise InputError(f"{spec} breaks the contract: {problems[0]}{others}")
+    if not json:
+        print(f"{spec} keeps the contract.")

@@ -1,0 +1,25 @@
+"""The one exception that means: the user can mend this."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """A value from outside broke a rule. The message names the rule, the value and the way out.
+
+    The command line prints it as one line, `error: ...`, and exits with 2.
+    """
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that does not exist, with the nearest names that do."""
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return InputError(f"unknown {kind} '{name}': {hint}known: {', '.join(known)}")
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise `InputError(message)` unless the rule holds."""
+    if not holds:
+        raise InputError(message)

@@ -1,0 +1,41 @@
+"""The tasks, one file each. To add one, write its file and put its class into `TASKS`."""
+
+from icecore.tasks.base import Batch, Item, Task
+from icecore.tasks.decimal_addition import DecimalAddition
+from icecore.tasks.imitation import Imitation
+from icecore.tasks.language import Language
+from icecore.tasks.loading import find_task, make_task
+
+from icecore.tasks.memorization import Memorization
+from icecore.tasks.modular_addition import ModularAddition
+from icecore.tasks.needle import Needle
+from icecore.tasks.parentheses import Parentheses
+
+TASKS: dict[str, type[Task]] = {
+    task.name: task
+    for task in (
+        ModularAddition,
+        Needle,
+        DecimalAddition,
+        Parentheses,
+        Memorization,
+        Imitation,
+        Language,
+    )
+}
+
+__all__ = [
+    "TASKS",
+    "Batch",
+    "DecimalAddition",
+    "Imitation",
+    "Item",
+    "Language",
+    "Memorization",
+    "ModularAddition",
+    "Needle",
+    "Parentheses",
+    "Task",
+    "find_task",
+    "make_task",
+]

@@ -1,0 +1,188 @@
+"""What every task is: items, batches, a stream without test items, a test set, floors."""
+
+import abc
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.seeding import make_generator
+from icecore.tasks.holdout import HeldOut
+
+
+class Item(NamedTuple):
+    """One question with its answer, as token ids without padding."""
+
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sequences from position 0, padded on the right; the logits at a scored position predict its target.
+
+    Nothing after a sequence's last scored position is read, by loss, accuracy or model.
+    """
+
+    tokens: Int64[Tensor, "batch seq"]
+    targets: Int64[Tensor, "batch seq"]  # what is predicted *at* this position; 0 where not scored
+    scored: Bool[Tensor, "batch seq"]
+    target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation alone
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, rows: slice | Tensor) -> "Batch":
+        return Batch(*(part[rows] for part in self.parts()))
+
+    def to(self, device: torch.device | str) -> "Batch":
+        return Batch(*(part.to(device) for part in self.parts()))
+
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors, each with the batch as its first axis."""
+        parts = (self.tokens, self.targets, self.scored)
+        return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
+
+    @staticmethod
+    def concatenate(batches: "Sequence[Batch]") -> "Batch":
+        return Batch(*map(torch.cat, zip(*(batch.parts() for batch in batches), strict=True)))
+
+    @property
+    def lengths(self) -> Int64[Tensor, " batch"]:
+        """For each sequence, how many tokens are read: up to the last scored position."""
+        positions = torch.arange(1, self.scored.shape[1] + 1, device=self.scored.device)
+        return (self.scored * positions).amax(dim=1)
+
+
+class Task(abc.ABC):
+    """A question that a model is trained on. Subclass it as a frozen dataclass of its settings.
+
+    A stream of fresh items needs `name`, `vocab_size`, `max_length`, `draw` and `floors`; the test set
+    and its exclusion from the stream come with it. A fixed data set overrides `train_set` as well.
+    """
+
+    name: ClassVar[str]  # as on the command line
+    version: ClassVar[int] = 1  # raise it when the same settings give other items
+    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"released": {}, "paper": {}}
+    test_size: ClassVar[int] = 4000
+    # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
+    # none: nothing is held out, training items are scored.
+    test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
+
+    @property
+    @abc.abstractmethod
+    def vocab_size(self) -> int:
+        """Tokens are 0 to vocab_size - 1."""
+
+    @property
+    @abc.abstractmethod
+    def max_length(self) -> int:
+        """The longest sequence a model is fed: the width of `Batch.tokens`."""
+
+    @abc.abstractmethod
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        """`count` items of the task's distribution, on the generator's device, by tensor operations.
+
+        Test items may be among them: `sample` keeps them out of training.
+        """
+
+    @abc.abstractmethod
+    def floors(self) -> dict[str, float]:
+        """Accuracies that need no learning, by name, computed from the test items."""
+
+    def train_set(self) -> Batch | None:
+        """All items to train on, in order, if they are finitely many; None for an endless stream."""
+        return None
+
+    def test_set(self) -> Batch:
+        """The fixed items that accuracy is measured on, on the CPU."""
+        return self.draw(self.test_size, make_generator(0, "test"))
+
+    def items(self, batch: Batch) -> list[Item]:
+        """The batch without padding: the prompt ends at the first scored position."""
+        tokens, targets, scored = (part.tolist() for part in (batch.tokens, batch.targets, batch.scored))
+        return [
+            Item(tuple(row[: mask.index(True) + 1]), tuple(t for t, m in zip(goal, mask, strict=True) if m))
+            for row, goal, mask in zip(tokens, targets, scored, strict=True)
+        ]
+
+    def test_items(self) -> list[Item]:
+        return self.items(self.test_set())
+
+    def sample(self, count: int, generator: torch.Generator) -> Batch:
+        """`count` items to train on: independent draws, of which exactly the test items are dropped."""
+        require_count(count)
+        held_out = held_out_of(self, generator.device)
+        if held_out is None:
+            return self.draw(count, generator)
+        # Rows in excess of `count` stand in for test items among the first `count`: of independent
+        # draws it does not matter which are used. More are drawn where they do not suffice.
+        drawn = self.draw(count + int(1.25 * held_out.share * count) + 8, generator)
+        while True:
+            found = held_out.rows.find(drawn.tokens, drawn.scored)
+            to_replace = found[found < count]
+            usable = torch.ones(len(drawn) - count, dtype=torch.bool, device=generator.device)
+            usable[found[found >= count] - count] = False
+            stand_ins = usable.nonzero()[:, 0][: len(to_replace)] + count
+            if len(stand_ins) == len(to_replace):
+                break
+            drawn = Batch.concatenate([drawn, self.draw(count, generator)])
+        for part in drawn.parts():
+            part[to_replace] = part[stand_ins]
+        return drawn[:count]
+
+    def accuracies(
+        self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
+    ) -> dict[str, Float[Tensor, "*seeds"]]:
+        """Named accuracies of `predictions`, one for each leading index; `accuracy` is the main one."""
+        return {"accuracy": token_accuracy(predictions, batch, batch.scored)}
+
+
+def require_count(count: int) -> None:
+    require(count >= 1, f"the number of items must be at least 1, got {count}")
+
+
+@dataclass(frozen=True, eq=False)
+class Rejection:
+    """What `sample` has to drop, and about how often that happens."""
+
+    rows: HeldOut
+    share: float
+
+
+@functools.lru_cache(maxsize=64)
+def held_out_of(task: Task, device: torch.device) -> Rejection | None:
+    """The test items in a form that finds them in a stream; None if draws need no filter."""
+    if task.test_split != "rejected":
+        return None
+    test = task.test_set()
+    rows = HeldOut.of(test.tokens, test.scored)
+    probe = task.draw(4096, make_generator(0, "rejection probe"))
+    share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
+    require(
+        share < 0.9,
+        f"{share:.0%} of the draws of {task} are test items: it has too few different items for a "
+        "stream; enlarge it",
+    )
+    return Rejection(rows.to(device), share)
+
+
+def token_accuracy(
+    predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch, mask: Bool[Tensor, "batch seq"]
+) -> Float[Tensor, "*seeds"]:
+    """The share of the masked positions that are predicted right."""
+    right = (predictions == batch.targets) & mask
+    return right.sum(dim=(-2, -1)).float() / mask.sum()
+
+
+def exact_match(
+    predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch, mask: Bool[Tensor, "batch seq"]
+) -> Float[Tensor, "*seeds"]:
+    """The share of the sequences whose masked positions are all predicted right."""
+    right = (predictions == batch.targets) | ~mask
+    return right.all(dim=-1).float().mean(dim=-1)

@@ -1,0 +1,168 @@
+"""Does a task keep its contract? Each rule says in plain words what is wrong."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from icecore.errors import InputError
+from icecore.seeding import make_generator
+from icecore.tasks.base import Batch, Task
+from icecore.tasks.holdout import HeldOut
+
+DRAWN = 512  # items looked at
+STREAMED = 20_000  # items searched for test items
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule, and what breaks it; `problem` is None where the rule holds."""
+
+    rule: str
+    problem: str | None
+
+
+def check_task(make: Callable[[], Task]) -> Iterator[Finding]:
+    """Check the whole contract, rule by rule; stops where a broken rule leaves nothing to check."""
+    try:
+        task = make()
+    except InputError:
+        raise
+    except Exception as error:
+        yield Finding("the class can be made with its defaults", in_words(error))
+        return
+    yield Finding("the class can be made with its defaults", None)
+    for rule, find_problem in RULES.items():
+        try:
+            problem = find_problem(task)
+        except Exception as error:  # the user's code: whatever it raises is a finding, not our crash
+            problem = in_words(error)
+        yield Finding(rule, problem)
+        if problem is not None and find_problem in REQUIRED_BY_THE_REST:
+            return
+
+
+def in_words(error: Exception) -> str:
+    """An exception of the task's own code, with the line that raised it."""
+    text = " ".join(str(error).split())
+    if isinstance(error, InputError):
+        return text
+    frame = inspect.trace()[-1]
+    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def drawn(task: Task, seed: int = 0) -> Batch:
+    return task.draw(DRAWN, make_generator(seed, "check"))
+
+
+def has_a_config(task: Task) -> str | None:
+    if not isinstance(getattr(type(task), "name", None), str):
+        return "the class has no name: add  name: ClassVar[str] = '...'"
+    if not dataclasses.is_dataclass(task):
+        return "the class is no dataclass: put @dataclass(frozen=True) above it"
+    try:
+        hash(task)
+    except TypeError:
+        return "the task cannot be hashed: put @dataclass(frozen=True) above it, with fields of hashable types"
+    if "released" not in task.presets:
+        return f"presets must have 'released', has {sorted(task.presets)}"
+    if task.vocab_size < 1 or task.max_length < 1:
+        return f"vocab_size and max_length must be at least 1, are {task.vocab_size} and {task.max_length}"
+    return None
+
+
+def has_the_right_shapes(task: Task) -> str | None:
+    for where, batch, rows in (("draw", drawn(task), DRAWN), ("test_set", task.test_set(), None)):
+        wanted = (rows or len(batch), task.max_length)
+        for part in ("tokens", "targets", "scored"):
+            tensor = getattr(batch, part)
+            dtype = torch.bool if part == "scored" else torch.int64
+            if tuple(tensor.shape) != wanted:
+                return f"{where} gives {part} of shape {tuple(tensor.shape)}, must be {wanted} (items, max_length)"
+            if tensor.dtype != dtype:
+                return f"{where} gives {part} of {tensor.dtype}, must be {dtype}"
+    return None
+
+
+def keeps_to_its_vocabulary(task: Task) -> str | None:
+    for where, batch in (("draw", drawn(task)), ("test_set", task.test_set())):
+        for part in ("tokens", "targets"):
+            low, high = (int(bound) for bound in getattr(batch, part).aminmax())
+            if low < 0 or high >= task.vocab_size:
+                return (
+                    f"{where} gives {part} from {low} to {high}, "
+                    f"must be 0..{task.vocab_size - 1} (vocab_size {task.vocab_size})"
+                )
+    return None
+
+
+def scores_every_item(task: Task) -> str | None:
+    for where, batch in (("draw", drawn(task)), ("test_set", task.test_set())):
+        empty = (~batch.scored.any(dim=1)).nonzero()[:, 0]
+        if len(empty) > 0:
+            return f"{where} gives {len(empty)} of {len(batch)} items with no scored position (item {int(empty[0])})"
+    return None
+
+
+def pads_with_one_token(task: Task) -> str | None:
+    batch = Batch.concatenate([drawn(task), task.test_set()])
+    position = torch.arange(task.max_length)
+    padding = batch.tokens[position >= batch.lengths[:, None]].unique()
+    if len(padding) > 1:
+        return (
+            f"positions after the last scored one hold {len(padding)} different tokens "
+            f"({padding[:4].tolist()}...); fill them with one padding token"
+        )
+    return None
+
+
+def is_deterministic(task: Task) -> str | None:
+    first, again, other = drawn(task, 0), drawn(task, 0), drawn(task, 1)
+    if not all(torch.equal(a, b) for a, b in zip(first.parts(), again.parts(), strict=True)):
+        return "two draws with the same seed differ: use the generator argument for every random number"
+    if torch.equal(first.tokens, other.tokens):
+        return "two draws with different seeds are the same: use the generator argument"
+    first, again = task.test_set(), task.test_set()
+    if not all(torch.equal(a, b) for a, b in zip(first.parts(), again.parts(), strict=True)):
+        return "two calls of test_set differ: it must be fixed"
+    return None
+
+
+def keeps_test_items_out(task: Task) -> str | None:
+    if task.test_split == "none":
+        return None
+    test = task.test_set()
+    held_out = HeldOut.of(test.tokens, test.scored)
+    train = task.train_set()
+    if train is None:
+        train = task.sample(STREAMED, make_generator(0, "check stream"))
+    found = held_out.find(train.tokens, train.scored)
+    if len(found) > 0:
+        return f"{len(found)} of {len(train)} training items are test items (test_split is '{task.test_split}')"
+    return None
+
+
+def has_floors(task: Task) -> str | None:
+    floors = task.floors()
+    if not isinstance(floors, dict) or not floors:
+        return "floors must name at least one accuracy that needs no learning, such as {'chance': 0.1}"
+    for name, value in floors.items():
+        if not isinstance(value, float | int) or not 0 <= value <= 1:
+            return f"floor '{name}' must be in [0, 1], is {value}"
+    return None
+
+
+RULES: dict[str, Callable[[Task], str | None]] = {
+    "it is a frozen dataclass with a name, presets and sizes": has_a_config,
+    "batches have the right shapes and types": has_the_right_shapes,
+    "tokens and targets are in the vocabulary": keeps_to_its_vocabulary,
+    "every item has a scored position": scores_every_item,
+    "padding is one token": pads_with_one_token,
+    "a seed decides the draws, and the test set is fixed": is_deterministic,
+    "test items are not in the stream": keeps_test_items_out,
+    "floors are in [0, 1]": has_floors,
+}
+REQUIRED_BY_THE_REST = (has_a_config, has_the_right_shapes, keeps_to_its_vocabulary, scores_every_item)

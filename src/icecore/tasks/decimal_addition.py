@@ -1,0 +1,169 @@
+"""Decimal addition, digit by digit, least significant digit first."""
+
+import collections
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.tasks.base import Batch, Item, exact_match, token_accuracy
+from icecore.tasks.drawing import random_bits, scale_down
+from icecore.tasks.plain import PlainTask
+
+PLUS, EQUALS, PADDING, FIRST_ANSWER_DIGIT, STOP = 10, 11, 12, 20, 30  # SOURCE: appendix D.1.2
+
+
+@dataclass(frozen=True)
+class DecimalAddition(PlainTask):
+    """Given two numbers of equal length, write their sum, every number reversed.
+
+    In words, with 2 digits:   39 + 71 = 110, as  9 3 + 1 7 = 0 1 1
+    As tokens:                 9 3 10 1 7 11 -> 20 21 21 30        (the answer's digits are 20..29)
+
+    The true beginning of the answer is fed; each answer token is predicted from the one before it.
+    """
+
+    digits: int = 10  # SOURCE: section 4.1
+    # DIFFERS: the scripts score where the *current* token belongs to the answer: never the first digit,
+    # always the stop, and the padding after the stop of a shorter sum. The paper scores the digits.
+    scored: Literal["input-is-answer", "target-is-digit"] = "input-is-answer"
+
+    name: ClassVar[str] = "decimal-addition"
+    padding: ClassVar[int] = PADDING
+    presets: ClassVar = {"released": {}, "paper": {"scored": "target-is-digit"}}
+
+    def __post_init__(self) -> None:
+        require(self.digits >= 1, f"digits must be at least 1, got {self.digits}")
+
+    @property
+    def vocab_size(self) -> int:
+        return STOP + 1
+
+    @property
+    def prompt_length(self) -> int:
+        return 2 * self.digits + 2
+
+    @property
+    def max_length(self) -> int:
+        return self.prompt_length + self.digits + 1
+
+    def plain_item(self, rng: random.Random) -> Item:
+        first, second = self.plain_number(rng), self.plain_number(rng)
+        digits = [int(digit) for digit in reversed(str(first))]
+        prompt = (*digits, PLUS, *(int(digit) for digit in reversed(str(second))), EQUALS)
+        total = reversed(str(first + second))
+        return Item(prompt, (*(FIRST_ANSWER_DIGIT + int(digit) for digit in total), STOP))
+
+    def plain_number(self, rng: random.Random) -> int:
+        length = rng.randint(self.digits, self.digits)  # a draw that the scripts make as well
+        return rng.randint(10 ** (length - 1), 10**length - 1)
+
+    def layout(self, item: Item) -> tuple[tuple[int, ...], range]:
+        sequence = item.prompt + item.answer
+        if self.scored == "target-is-digit":
+            return sequence, range(self.prompt_length - 1, len(sequence) - 2)
+        sequence += (PADDING,) * (self.max_length + 1 - len(sequence))
+        return sequence, range(self.prompt_length, self.max_length)
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        digits, device = self.digits, generator.device
+        # Digits are laid out with the batch innermost, so that each place is contiguous.
+        least = torch.zeros((digits, 1), dtype=torch.int64, device=device)
+        least[-1] = 1  # no leading zero
+        words = random_bits((digits, count), generator)
+        first = least + scale_down(words >> 32, 10 - least)
+        second = least + scale_down(words & ((1 << 31) - 1), 10 - least)
+        sums, carry = add_digits(first, second)
+
+        start, end = self.prompt_length, self.max_length
+        tokens = torch.empty((count, end), dtype=torch.int64, device=device)
+        tokens[:, :digits] = first.T
+        tokens[:, digits] = PLUS
+        tokens[:, digits + 1 : start - 1] = second.T
+        tokens[:, start - 1] = EQUALS
+        tokens[:, start : end - 1] = sums.T + FIRST_ANSWER_DIGIT
+        tokens[:, end - 1] = torch.where(carry, FIRST_ANSWER_DIGIT + 1, STOP)
+
+        targets = torch.zeros_like(tokens)
+        targets[:, start - 1 : end - 1] = tokens[:, start:]
+        targets[:, end - 1] = torch.where(carry, STOP, PADDING)
+        scored = torch.zeros((count, end), dtype=torch.bool, device=device)
+        if self.scored == "input-is-answer":
+            scored[:, start:] = True
+            targets[:, start - 1] = 0
+        else:
+            scored[:, start - 1 : end - 2] = True
+            scored[:, end - 2] = carry
+            targets *= scored
+            tokens[:, end - 2].masked_fill_(~carry, PADDING)  # the last digit is no input
+            tokens[:, end - 1] = PADDING
+        return Batch(tokens, targets, scored)
+
+    def items(self, batch: Batch) -> list[Item]:
+        """Prompt and whole answer, also where the answer's first or last tokens are not scored."""
+        items = []
+        for row in batch.tokens[:, : self.prompt_length].tolist():
+            first, second = row[: self.digits], row[self.digits + 1 : -1]
+            total = str(int("".join(map(str, first[::-1]))) + int("".join(map(str, second[::-1]))))
+            answer = (*(FIRST_ANSWER_DIGIT + int(digit) for digit in reversed(total)), STOP)
+            items.append(Item(tuple(row), answer))
+        return items
+
+    def accuracies(
+        self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
+    ) -> dict[str, Float[Tensor, "*seeds"]]:
+        """Of the scored tokens: all of them, the digits among them, and whole answers without an error.
+
+        The whole answer is every scored digit and stop; under "input-is-answer" the first digit is
+        not among them, for it is never trained.
+        """
+        is_digit = (batch.targets >= FIRST_ANSWER_DIGIT) & (batch.targets < STOP)
+        is_answer = batch.scored & (batch.targets != PADDING)
+        return {
+            "accuracy": token_accuracy(predictions, batch, batch.scored),
+            "digit_accuracy": token_accuracy(predictions, batch, batch.scored & is_digit),
+            "exact_match": exact_match(predictions, batch, is_answer),
+        }
+
+    def floors(self) -> dict[str, float]:
+        """The best guess from position and current token, learned from items that are not test items."""
+        rng = random.Random(0)
+        seen = collections.defaultdict(collections.Counter)
+        for position, token, target in self.transitions(
+            self.plain_item(rng) for _ in range(FLOOR_ITEMS)
+        ):
+            seen[position, token][target] += 1
+        guess = {key: counts.most_common(1)[0][0] for key, counts in seen.items()}
+        hits = [
+            guess.get((position, token)) == target
+            for position, token, target in self.transitions(self.test_items())
+        ]
+        return {"best_guess_from_position_and_token": sum(hits) / len(hits)}
+
+    def transitions(self, items: Iterable[Item]) -> Iterable[tuple[int, int, int]]:
+        """(position, current token, target) at every scored position."""
+        for item in items:
+            sequence, positions = self.layout(item)
+            for position in positions:
+                yield position, sequence[position], sequence[position + 1]
+
+
+FLOOR_ITEMS = 40_000  # SOURCE: the scripts call 40,000 items an epoch
+
+
+def add_digits(
+    first: Int64[Tensor, "digits batch"], second: Int64[Tensor, "digits batch"]
+) -> tuple[Int64[Tensor, "digits batch"], Bool[Tensor, " batch"]]:
+    """Schoolbook addition, least significant digit first: the sum's digits and whether one carries over."""
+    sums = first + second
+    carry = torch.zeros_like(sums[0], dtype=torch.bool)
+    for total in sums:
+        total += carry
+        carry = total >= 10
+        total -= 10 * carry
+    return sums, carry

@@ -1,0 +1,109 @@
+"""From a name or a file on the command line to a task with its settings."""
+
+import dataclasses
+import importlib.util
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+from icecore.errors import InputError, unknown_name
+from icecore.tasks.base import Task
+
+
+def find_task(name: str) -> type[Task]:
+    """The task class of this name, or the class of `FILE.py:CLASS`."""
+    from icecore.tasks import TASKS
+
+    if name.endswith(".py") or ".py:" in name:
+        return load_task_class(name)
+    if name not in TASKS:
+        raise unknown_name("task", name, TASKS)
+    return TASKS[name]
+
+
+def make_task(
+    name: str | type[Task], preset: str = "released", settings: Mapping[str, object] | None = None
+) -> Task:
+    """The task with its preset's settings, and `settings` on top; values may be strings."""
+    task_class = find_task(name) if isinstance(name, str) else name
+    if preset not in task_class.presets:
+        raise unknown_name(f"preset of {task_class.name}", preset, task_class.presets)
+    fields = {field.name: field for field in setting_fields(task_class)}
+    types_of = typing.get_type_hints(task_class)
+    values = dict(task_class.presets[preset])
+    for key, value in (settings or {}).items():
+        if key not in fields:
+            raise unknown_name(f"setting of {task_class.name}", key, fields)
+        values[key] = parse_value(key, value, types_of[key]) if isinstance(value, str) else value
+    return task_class(**values)
+
+
+def setting_fields(task_class: type[Task]) -> list[dataclasses.Field]:
+    """The dataclass fields that can be set by text: all but those that take a function."""
+    if not dataclasses.is_dataclass(task_class):
+        raise InputError(f"{task_class.__name__} must be a dataclass: put @dataclass(frozen=True) above it")
+    return [field for field in dataclasses.fields(task_class) if field.repr]
+
+
+def parse_value(key: str, text: str, kind: object) -> object:
+    """A setting's text as its declared type: int, float, bool, str, a Literal, or one of these or None."""
+    options = typing.get_args(kind)
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        kind = next(option for option in options if option is not type(None))
+    if typing.get_origin(kind) is typing.Literal:
+        if text not in options:
+            raise unknown_name(f"value of {key}", text, map(str, options))
+        return text
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise InputError(f"{key} must be true or false, got '{text}'")
+        return text.lower() == "true"
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            noun = "a whole number" if kind is int else "a number"
+            raise InputError(f"{key} must be {noun}, got '{text}'") from None
+    return text
+
+
+def load_task_class(spec: str) -> type[Task]:
+    """The class of `FILE.py:CLASS`; without `:CLASS`, the only task class that the file defines."""
+    file, _, class_name = spec.partition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
+    # Under a name of its own, so that classes of two files never mix.
+    module_name = f"icecore_user_task_{path.stem}_{abs(hash(path.resolve()))}"
+    spec_of_file = importlib.util.spec_from_file_location(module_name, path)
+    assert spec_of_file is not None and spec_of_file.loader is not None
+    module = importlib.util.module_from_spec(spec_of_file)
+    sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
+    try:
+        spec_of_file.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[module_name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{file} does not import ({reason}); mend it and try again") from error
+    classes = {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module_name
+    }
+    if not class_name:
+        tasks = [name for name, value in classes.items() if issubclass(value, Task)]
+        if len(tasks) != 1:
+            known = ", ".join(tasks) or "none"
+            raise InputError(f"name the class: {file}:CLASS (tasks in the file: {known})")
+        class_name = tasks[0]
+    if class_name not in classes:
+        raise unknown_name(f"class in {file}", class_name, classes)
+    task_class = classes[class_name]
+    if not issubclass(task_class, Task):
+        raise InputError(f"{class_name} in {file} must be a subclass of icecore.tasks.Task")
+    return task_class

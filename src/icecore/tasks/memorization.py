@@ -1,0 +1,43 @@
+"""Memorization: a table of random answers, with nothing to understand."""
+
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+
+from icecore.errors import require
+from icecore.tasks.base import Item
+from icecore.tasks.finite import PairTask
+from icecore.tasks.plain import RELEASED_SEED
+
+
+@dataclass(frozen=True)
+class Memorization(PairTask):
+    """Given keys x and y, recall the answer that was drawn for them once.
+
+    As tokens, with 512 keys:   0 512 -> 426      1 512 -> 305     (x, then 512 + y; answers 0..511)
+
+    There is nothing to generalize, so no test split: training items are scored.
+    """
+
+    keys: int = 512  # SOURCE: appendix D.1.3
+
+    name: ClassVar[str] = "memorization"
+    test_split: ClassVar = "none"
+
+    def __post_init__(self) -> None:
+        require(self.keys >= 2, f"keys must be at least 2, got {self.keys}")
+
+    @property
+    def vocab_size(self) -> int:
+        return 2 * self.keys  # DIFFERS: answers take half of the output classes, as in the scripts
+
+    def splits(self) -> tuple[list[Item], list[Item]]:
+        rng = random.Random(RELEASED_SEED)
+        items = [
+            Item((raw % self.keys, self.keys + raw // self.keys), (rng.randint(0, self.keys - 1),))
+            for raw in range(self.keys**2)
+        ]
+        return items, items
+
+    def floors(self) -> dict[str, float]:
+        return {"chance": 1 / self.keys}

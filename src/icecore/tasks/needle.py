@@ -1,0 +1,139 @@
+"""Needle in a haystack: look a value up by its marker."""
+
+import collections
+import random
+import statistics
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.tasks.base import Batch, Item
+from icecore.tasks.drawing import below, random_bits, scale_down
+from icecore.tasks.plain import PlainTask
+
+
+@dataclass(frozen=True)
+class Needle(PlainTask):
+    """Given marker-value pairs and a query, answer with the value that belongs to the query's marker.
+
+    In words:    a 1 b 2 c 3 d 4 b? -> 2
+    As tokens:   128 1 129 2 130 3 131 4 159 -> 2     (0 pads, values from 1, markers, then queries)
+    """
+
+    max_pairs: int = 30  # SOURCE: section 4.1; the number of pairs is uniform in 1..max_pairs
+    values: int = 127  # SOURCE: appendix D.1.2; values may repeat
+    vocabulary: int = 256  # SOURCE: Table 6
+    spare_markers: int = 0  # DIFFERS: the scripts have 128..157, the paper's appendix 128..158
+    query: Literal["own-token", "marker"] = "own-token"  # DIFFERS: section 4.1 repeats the marker
+
+    name: ClassVar[str] = "needle"
+    presets: ClassVar = {"released": {}, "paper": {"spare_markers": 1, "query": "marker"}}
+
+    def __post_init__(self) -> None:
+        require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
+        require(self.values >= 1, f"values must be at least 1, got {self.values}")
+        require(self.spare_markers >= 0, f"spare_markers must be at least 0, got {self.spare_markers}")
+        own_token = self.query == "own-token"
+        room = (self.vocabulary - self.first_marker) // (2 if own_token else 1)
+        require(
+            self.markers <= room,
+            f"a vocabulary of {self.vocabulary} has room for {max(room, 0)} markers"
+            f"{' and their queries' if own_token else ''} after the padding and {self.values} values, "
+            f"got max_pairs {self.max_pairs} with spare_markers {self.spare_markers}: "
+            "take fewer pairs or a larger vocabulary",
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return self.vocabulary
+
+    @property
+    def max_length(self) -> int:
+        return 2 * self.max_pairs + 1
+
+    @property
+    def markers(self) -> int:
+        return self.max_pairs + self.spare_markers
+
+    @property
+    def first_marker(self) -> int:
+        return self.values + 1
+
+    @property
+    def first_query(self) -> int:
+        return self.first_marker + (self.markers if self.query == "own-token" else 0)
+
+    def plain_item(self, rng: random.Random) -> Item:
+        pairs = rng.randint(1, self.max_pairs)
+        keys = list(range(self.markers))
+        rng.shuffle(keys)
+        keys = keys[:pairs]
+        values = [rng.randint(1, self.values) for _ in keys]
+        asked = rng.choice(keys)
+        prompt: list[int] = []
+        for key, value in zip(keys, values, strict=True):
+            prompt += [self.first_marker + key, value]
+        return Item((*prompt, self.first_query + asked), (values[keys.index(asked)],))
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        device = generator.device
+        row = torch.arange(count, device=device)
+        end = 2 + 2 * below(self.max_pairs, (count,), generator)  # the query's position
+        asked = 2 * below(end // 2, (count,), generator)
+
+        # One random word a pair: its high half draws the marker, its low half the value.
+        words = random_bits((self.max_pairs, count), generator)
+        markers = torch.arange(self.first_marker, self.first_marker + self.markers, device=device)
+        tokens = torch.empty((count, self.max_length), dtype=torch.int64, device=device)
+        tokens[:, 0:-1:2] = distinct(words >> 32, markers).T
+        tokens[:, 1::2] = scale_down(words & ((1 << 31) - 1), self.values).add_(1).T
+
+        query = tokens[row, asked] + (self.first_query - self.first_marker)
+        targets = torch.zeros_like(tokens)
+        targets[row, end] = tokens[row, asked + 1]
+        past_end = torch.arange(self.max_length, dtype=torch.int16, device=device) - end[:, None].short()
+        tokens *= past_end < 0  # several times as fast on the CPU as a masked fill
+        tokens[row, end] = query
+        return Batch(tokens, targets, past_end == 0)
+
+    def floors(self) -> dict[str, float]:
+        items = self.test_items()
+        contexts = [item.prompt[1:-1:2] for item in items]
+        answers = [item.answer[0] for item in items]
+        # The first of equally frequent values; with other ties the same items give .168 to .179.
+        most_frequent = [collections.Counter(values).most_common(1)[0][0] for values in contexts]
+        return {
+            "most_frequent_value": statistics.fmean(
+                guess == answer for guess, answer in zip(most_frequent, answers, strict=True)
+            ),
+            "random_context_value": statistics.fmean(
+                values.count(answer) / len(values)
+                for values, answer in zip(contexts, answers, strict=True)
+            ),
+            # In expectation over the number of pairs, all values taken as different.
+            "uniform_guess": statistics.fmean(1 / pairs for pairs in range(1, self.max_pairs + 1)),
+        }
+
+
+def distinct(
+    bits: Int64[Tensor, "draws batch"], choices: Int64[Tensor, " choices"]
+) -> Int64[Tensor, "draws batch"]:
+    """Draws of `choices` without replacement, from random integers of 31 bits: a Fisher-Yates shuffle.
+
+    The choices left to a row of the batch are a column of a table, with the batch innermost.
+    """
+    draws, count = bits.shape
+    row = torch.arange(count, device=bits.device)
+    table = choices.to(torch.int32).repeat_interleave(count)
+    remaining = torch.arange(len(choices), len(choices) - draws, -1, device=bits.device)
+    picks = scale_down(bits, remaining[:, None]).mul_(count).add_(row)
+    result = torch.empty((draws, count), dtype=torch.int32, device=bits.device)
+    for draw in range(draws):
+        last = (len(choices) - 1 - draw) * count
+        torch.take(table, picks[draw], out=result[draw])
+        table.put_(picks[draw], table[last : last + count].clone())
+    return result.long()

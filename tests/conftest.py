@@ -1,0 +1,5 @@
+"""Every test runs with shapes and types of the package checked at its boundaries."""
+
+from jaxtyping import install_import_hook
+
+install_import_hook("icecore", "beartype.beartype")
