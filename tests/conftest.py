@@ -2,4 +2,4 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("icecore", "beartype.beartype")
+install_import_hook(["icecore.tasks"], "beartype.beartype")  # where tensors are; typer tells no true types

@@ -32,7 +32,9 @@ def imported_packages(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
-            names = [f"{node.module}.{alias.name}" if node.module == "icecore" else str(node.module) for alias in node.names]
+            names = [
+                f"{node.module}.{alias.name}" if node.module == "icecore" else str(node.module) for alias in node.names
+            ]
         found |= {name.split(".")[1] for name in names if name.startswith("icecore.")}
     return found - {"__version__"}
 

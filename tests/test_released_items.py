@@ -21,7 +21,8 @@ def needle(rng):
     rng.shuffle(keys)
     values = {key: rng.randint(1, 127) for key in keys[:n]}
     query = rng.choice(keys[:n])
-    return sum(([key + 128, value] for key, value in values.items()), []) + [query + 158], [values[query]]
+    pairs = [token for key, value in values.items() for token in (key + 128, value)]
+    return [*pairs, query + 158], [values[query]]
 
 
 def addition(rng):
@@ -76,7 +77,9 @@ def brackets(rng):
     return ["?()".index(c) or 3 for c in s + "?"], [1 if rest else 2]
 
 
-@pytest.mark.parametrize(("task", "make"), [(Needle(), needle), (DecimalAddition(), addition), (Parentheses(), brackets)])
+@pytest.mark.parametrize(
+    ("task", "make"), [(Needle(), needle), (DecimalAddition(), addition), (Parentheses(), brackets)]
+)
 def test_streaming_test_set_is_the_authors(task, make):
     expected = shuffled(make, random.Random(12345))
     assert [(list(item.prompt), list(item.answer)) for item in task.test_items()] == expected

@@ -11,9 +11,7 @@ def derive_seed(seed: int, *names: str | int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def make_generator(
-    seed: int, *names: str | int, device: torch.device | str = "cpu"
-) -> torch.Generator:
+def make_generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
     """A torch generator on `device`, seeded for the stream `names` of `seed`."""
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(seed, *names))

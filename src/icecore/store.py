@@ -32,13 +32,11 @@ def write_whole(path: Path | str) -> Iterator[IO[str]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~current_umask())
+        temporary.chmod(0o666 & ~current_umask())
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write {path}: {reason}; choose another path or free it"
-        ) from error
+        raise InputError(f"cannot write {path}: {reason}; choose another path or free it") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import typer
 
+import icecore
 from icecore.cli import bench, data, tasks
+from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.26 and beside it before
@@ -19,23 +21,25 @@ app = typer.Typer(
     name="icecore",
     help="What can a random transformer already do? Freeze a random body, train only the embeddings.",
     epilog="Start with: icecore tasks · icecore tasks needle · icecore data needle --out needle.jsonl",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 app.command("tasks")(tasks.command)
-app.command("data", context_settings=data.TAKES_TASK_SETTINGS)(data.command)
+app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
 app.command("bench")(bench.command)
 
 
 @app.callback(invoke_without_command=True)
-def options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+def options(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
     if version:
-        from icecore import __version__
-
-        print(__version__)
+        print(icecore.__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
+        if code == 130:  # newer typers turn an interrupt into this code themselves
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except InputError as error:
         return fail(str(error))

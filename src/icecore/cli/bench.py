@@ -28,8 +28,5 @@ def command(
     print_table(
         "Training items sampled per second on the CPU",
         {"task": "left", "tensors": "right", "plain Python": "right", "ratio": "right"},
-        (
-            (row.task, f"{row.items_per_s:,.0f}", f"{row.python_items_per_s:,.0f}", f"{row.ratio:.1f}")
-            for row in rows
-        ),
+        ((row.task, f"{row.items_per_s:,.0f}", f"{row.python_items_per_s:,.0f}", f"{row.ratio:.1f}") for row in rows),
     )

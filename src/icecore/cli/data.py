@@ -3,7 +3,7 @@
 import itertools
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import with_progress
+from icecore.cli.settings import task_settings
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
     from icecore.tasks import Item, Task
 
-TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 BLOCK = 8192  # items sampled at a time
 
 
@@ -47,7 +47,7 @@ def command(
 
     prepare()
     require(count is None or count >= 1, f"--count must be at least 1, got {count}")
-    made = make_task(task, preset, settings_from(context.args))
+    made = make_task(task, preset, task_settings(context, task))
     total, items = items_of(made, split, count, seed)
     lines = (json.dumps(item._asdict()) + "\n" for item in items)
     if out is None:
@@ -56,20 +56,6 @@ def command(
     with write_whole(out) as stream:
         stream.writelines(with_progress(lines, total, f"{made.name} {split}"))
     print(f"{total:,} {split} items of {made.name}, preset {preset}, to {out}")
-
-
-def settings_from(arguments: Sequence[str]) -> dict[str, str]:
-    """`--max-pairs 4 --query=marker` as {"max_pairs": "4", "query": "marker"}."""
-    settings: dict[str, str] = {}
-    rest = iter(arguments)
-    for argument in rest:
-        require(argument.startswith("--"), f"unexpected argument '{argument}'; settings are given as --NAME VALUE")
-        name, equals, value = argument[2:].partition("=")
-        if not equals:
-            value = next(rest, "")
-            require(value != "", f"--{name} needs a value: --{name} VALUE")
-        settings[name.replace("-", "_")] = value
-    return settings
 
 
 def items_of(task: "Task", split: Split, count: int | None, seed: int) -> "tuple[int, Iterable[Item]]":

@@ -70,7 +70,7 @@ def describe(task_class: "type[Task]") -> dict:
 
 
 def floors_in_words(floors: dict[str, float]) -> str:
-    words = [f"{name.replace('_', ' ')} {value:.4g}".replace(" 0.", " .") for name, value in floors.items()]
+    words = [f"{name.replace('_', ' ')} {value:.5g}".replace(" 0.", " .") for name, value in floors.items()]
     return ", ".join(words) or "(need a token file)"
 
 
@@ -85,7 +85,7 @@ def show_one(task_class: "type[Task]", json: bool) -> None:
     print(inspect.getdoc(task_class), end="\n\n")
     print_table(
         "Settings (each is a flag of the commands that take a task)",
-        {"flag": "left", **{preset: "left" for preset in task_class.presets}},
+        {"flag": "left", **dict.fromkeys(task_class.presets, "left")},
         (
             (
                 f"--{field.name.replace('_', '-')}",

@@ -5,7 +5,6 @@ from icecore.tasks.decimal_addition import DecimalAddition
 from icecore.tasks.imitation import Imitation
 from icecore.tasks.language import Language
 from icecore.tasks.loading import find_task, make_task
-
 from icecore.tasks.memorization import Memorization
 from icecore.tasks.modular_addition import ModularAddition
 from icecore.tasks.needle import Needle

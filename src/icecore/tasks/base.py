@@ -4,7 +4,7 @@ import abc
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -68,7 +68,7 @@ class Task(abc.ABC):
 
     name: ClassVar[str]  # as on the command line
     version: ClassVar[int] = 1  # raise it when the same settings give other items
-    presets: ClassVar[Mapping[str, Mapping[str, object]]] = {"released": {}, "paper": {}}
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"released": {}, "paper": {}}
     test_size: ClassVar[int] = 4000
     # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
     # none: nothing is held out, training items are scored.
@@ -132,9 +132,10 @@ class Task(abc.ABC):
             if len(stand_ins) == len(to_replace):
                 break
             drawn = Batch.concatenate([drawn, self.draw(count, generator)])
-        for part in drawn.parts():
+        parts = [part.contiguous() for part in drawn.parts()]  # writable, also where a task has expanded one
+        for part in parts:
             part[to_replace] = part[stand_ins]
-        return drawn[:count]
+        return Batch(*parts)[:count]
 
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
@@ -166,8 +167,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
     require(
         share < 0.9,
-        f"{share:.0%} of the draws of {task} are test items: it has too few different items for a "
-        "stream; enlarge it",
+        f"{share:.0%} of the draws of {task} are test items: it has too few different items for a stream; enlarge it",
     )
     return Rejection(rows.to(device), share)
 

@@ -134,14 +134,11 @@ class DecimalAddition(PlainTask):
         """The best guess from position and current token, learned from items that are not test items."""
         rng = random.Random(0)
         seen = collections.defaultdict(collections.Counter)
-        for position, token, target in self.transitions(
-            self.plain_item(rng) for _ in range(FLOOR_ITEMS)
-        ):
+        for position, token, target in self.transitions(self.plain_item(rng) for _ in range(FLOOR_ITEMS)):
             seen[position, token][target] += 1
         guess = {key: counts.most_common(1)[0][0] for key, counts in seen.items()}
         hits = [
-            guess.get((position, token)) == target
-            for position, token, target in self.transitions(self.test_items())
+            guess.get((position, token)) == target for position, token, target in self.transitions(self.test_items())
         ]
         return {"best_guess_from_position_and_token": sum(hits) / len(hits)}
 

@@ -20,9 +20,7 @@ def below(
     return scale_down(random_bits(shape, generator) >> 32, bound)
 
 
-def scale_down(
-    bits: Int64[Tensor, "..."], bound: int | Int64[Tensor, "..."]
-) -> Int64[Tensor, "..."]:
+def scale_down(bits: Int64[Tensor, "..."], bound: int | Int64[Tensor, "..."]) -> Int64[Tensor, "..."]:
     """Uniform integers of 31 bits to uniform integers in 0..bound-1."""
     return bits * bound >> 31
 

@@ -43,9 +43,7 @@ class HeldOut:
             self.multipliers.to(device),
         )
 
-    def find(
-        self, tokens: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]
-    ) -> Int64[Tensor, " found"]:
+    def find(self, tokens: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]) -> Int64[Tensor, " found"]:
         """The indices of the rows that are held out."""
         hashes = row_hash(tokens, self.multipliers)
         candidate = torch.searchsorted(self.hashes, hashes).clamp_(max=len(self.hashes) - 1)
@@ -55,8 +53,6 @@ class HeldOut:
         return nominated[same.all(dim=1)]
 
 
-def row_hash(
-    rows: Int64[Tensor, "batch seq"], multipliers: Int64[Tensor, " seq"]
-) -> Int64[Tensor, " batch"]:
+def row_hash(rows: Int64[Tensor, "batch seq"], multipliers: Int64[Tensor, " seq"]) -> Int64[Tensor, " batch"]:
     """A random linear map to 64 bits (integer arithmetic wraps around)."""
     return (rows * multipliers).sum(dim=1)

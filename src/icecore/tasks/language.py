@@ -89,9 +89,7 @@ def open_tokens(path: str, window: int, vocabulary: int) -> np.ndarray:
         raise InputError(f"the token file {path} does not exist; check the path") from None
     except (OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(
-            f"{path} is no token file ({reason}); make one with numpy.save of an integer array"
-        ) from error
+        raise InputError(f"{path} is no token file ({reason}); make one with numpy.save of an integer array") from error
     rule = f"a token file is a one-dimensional array of integers; {path} holds"
     require(tokens.ndim == 1, f"{rule} {tokens.ndim} dimensions")
     require(np.issubdtype(tokens.dtype, np.integer), f"{rule} {tokens.dtype}")
@@ -102,7 +100,6 @@ def open_tokens(path: str, window: int, vocabulary: int) -> np.ndarray:
     low, high = int(tokens.min()), int(tokens.max())
     require(
         low >= 0 and high < vocabulary,
-        f"tokens must be 0..{vocabulary - 1} for vocabulary {vocabulary}; "
-        f"{path} holds {low}..{high}",
+        f"tokens must be 0..{vocabulary - 1} for vocabulary {vocabulary}; {path} holds {low}..{high}",
     )
     return tokens

@@ -1,7 +1,7 @@
 """From a name or a file on the command line to a task with its settings."""
 
 import dataclasses
-import importlib.util
+import importlib.machinery
 import inspect
 import sys
 import types
@@ -24,9 +24,7 @@ def find_task(name: str) -> type[Task]:
     return TASKS[name]
 
 
-def make_task(
-    name: str | type[Task], preset: str = "released", settings: Mapping[str, object] | None = None
-) -> Task:
+def make_task(name: str | type[Task], preset: str = "released", settings: Mapping[str, object] | None = None) -> Task:
     """The task with its preset's settings, and `settings` on top; values may be strings."""
     task_class = find_task(name) if isinstance(name, str) else name
     if preset not in task_class.presets:
@@ -78,12 +76,12 @@ def load_task_class(spec: str) -> type[Task]:
         raise InputError(f"there is no file {file}; give FILE.py:CLASS")
     # Under a name of its own, so that classes of two files never mix.
     module_name = f"icecore_user_task_{path.stem}_{abs(hash(path.resolve()))}"
-    spec_of_file = importlib.util.spec_from_file_location(module_name, path)
-    assert spec_of_file is not None and spec_of_file.loader is not None
-    module = importlib.util.module_from_spec(spec_of_file)
+    loader = importlib.machinery.SourceFileLoader(module_name, str(path))
+    module = types.ModuleType(module_name)
+    module.__file__ = str(path)
     sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
     try:
-        spec_of_file.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException as error:
         del sys.modules[module_name]
         if isinstance(error, KeyboardInterrupt):

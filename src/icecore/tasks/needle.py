@@ -111,17 +111,14 @@ class Needle(PlainTask):
                 guess == answer for guess, answer in zip(most_frequent, answers, strict=True)
             ),
             "random_context_value": statistics.fmean(
-                values.count(answer) / len(values)
-                for values, answer in zip(contexts, answers, strict=True)
+                values.count(answer) / len(values) for values, answer in zip(contexts, answers, strict=True)
             ),
             # In expectation over the number of pairs, all values taken as different.
             "uniform_guess": statistics.fmean(1 / pairs for pairs in range(1, self.max_pairs + 1)),
         }
 
 
-def distinct(
-    bits: Int64[Tensor, "draws batch"], choices: Int64[Tensor, " choices"]
-) -> Int64[Tensor, "draws batch"]:
+def distinct(bits: Int64[Tensor, "draws batch"], choices: Int64[Tensor, " choices"]) -> Int64[Tensor, "draws batch"]:
     """Draws of `choices` without replacement, from random integers of 31 bits: a Fisher-Yates shuffle.
 
     The choices left to a row of the batch are a column of a table, with the batch innermost.

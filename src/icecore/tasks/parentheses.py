@@ -127,7 +127,7 @@ class Parentheses(PlainTask):
             return 2 * text.count(OPEN) == len(text)
 
         return {
-            "majority": best_rule(items, lambda text: ()),
+            "majority": best_rule(items, lambda _: None),
             "ends": best_rule(items, ends),
             "equal_counts": best_rule(items, equal_counts),
             "equal_counts_and_ends": best_rule(items, lambda text: ends(text) and equal_counts(text)),

@@ -1,0 +1,29 @@
+"""A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
+
+import typer
+
+from icecore.errors import require, unknown_name
+
+# How a command must be declared to get flags that it does not know itself.
+TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def task_settings(context: typer.Context, task: str) -> dict[str, str]:
+    """The flags that are the task's, as {"max_pairs": "4", "query": "marker"}."""
+    from icecore.tasks import find_task
+    from icecore.tasks.loading import setting_fields
+
+    known = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
+    settings: dict[str, str] = {}
+    rest = iter(context.args)
+    for argument in rest:
+        require(argument.startswith("--"), f"unexpected argument '{argument}'; settings are given as --NAME VALUE")
+        name, equals, value = argument[2:].partition("=")
+        if name not in known:
+            own_flags = [str(parameter.name).replace("_", "-") for parameter in context.command.params]
+            raise unknown_name(f"flag of {context.info_name} {task}", name, known + own_flags)
+        if not equals:
+            value = next(rest, "")
+            require(value != "", f"--{name} needs a value: --{name} VALUE")
+        settings[name.replace("-", "_")] = value
+    return settings

@@ -1,0 +1,208 @@
+"""The commands, from start to end, with bad input: one line, exit code 2, nothing half-written."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
+
+
+def files_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_help_names_every_command(capsys):
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert all(command in out for command in ("tasks", "data", "bench"))
+    assert run(capsys)[0] == 0
+
+
+def test_tasks_as_json(capsys):
+    code, out, _ = run(capsys, "tasks", "--json")
+    assert code == 0
+    tasks = {task["name"]: task for task in json.loads(out.splitlines()[-1])["tasks"]}
+    assert len(tasks) == 7
+    needle = tasks["needle"]
+    assert needle["presets"] == ["released", "paper"]
+    assert (needle["vocab_size"], needle["max_length"], needle["version"]) == (256, 61, 1)
+    assert needle["floors"]["most_frequent_value"] == 0.17675
+
+
+def test_tasks_as_a_table_and_one_by_one(capsys):
+    _, out, _ = run(capsys, "tasks")
+    assert "equal counts .927" in out
+    _, out, _ = run(capsys, "tasks", "needle")
+    assert "--max-pairs" in out
+    assert "128 1 129 2" in out
+
+
+@pytest.mark.parametrize(
+    ("task", "count"),
+    [
+        ("modular-addition", 1981),
+        ("needle", 4000),
+        ("decimal-addition", 4000),
+        ("parentheses", 4000),
+        ("imitation", 4000),
+    ],
+)
+def test_data_writes_the_test_items(capsys, tmp_path, task, count):
+    out = tmp_path / "items.jsonl"
+    code, text, _ = run(capsys, "data", task, "--preset", "released", "--split", "test", "--out", out)
+    lines = out.read_text().splitlines()
+    assert code == 0
+    assert f"{count:,} test items" in text
+    assert len(lines) == count
+    assert set(json.loads(lines[0])) == {"prompt", "answer"}
+    assert files_in(tmp_path) == ["items.jsonl"]
+
+
+def test_data_writes_training_items_to_standard_output(capsys):
+    _, out, _ = run(capsys, "data", "needle", "--split", "train", "--count", "5", "--max-pairs", "2")
+    items = [json.loads(line) for line in out.splitlines()]
+    assert len(items) == 5
+    assert all(len(item["prompt"]) <= 5 for item in items)
+    again = run(capsys, "data", "needle", "--split", "train", "--count", "5", "--max-pairs=2")[1]
+    assert again == out
+    other = run(capsys, "data", "needle", "--split", "train", "--count", "5", "--max-pairs=2", "--seed", "1")[1]
+    assert other != out
+
+
+def test_data_writes_the_memorization_table_in_generation_order(capsys, tmp_path):
+    out = tmp_path / "table.jsonl"
+    run(capsys, "data", "memorization", "--split", "train", "--out", out, "--keys", "16")
+    items = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [item["prompt"] for item in items] == [[raw % 16, 16 + raw // 16] for raw in range(256)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("data", "nedle"), "did you mean 'needle'?"),
+        (("data", "needle", "--preset", "papr"), "did you mean 'paper'?"),
+        (("data", "needle", "--presset", "paper"), "did you mean 'preset'?"),
+        (("data", "needle", "--max-pair", "3"), "did you mean 'max-pairs'?"),
+        (("data", "modular-addition", "--modulus", "1"), "modulus must be at least 2, got 1"),
+        (("data", "modular-addition", "--modulus", "many"), "modulus must be a whole number, got 'many'"),
+        (("data", "modular-addition", "--train-fraction", "1"), "train_fraction must leave items"),
+        (("data", "needle", "--max-pairs", "65"), "room for 64 markers"),
+        (("data", "needle", "--query", "tokn"), "known: own-token, marker"),
+        (("data", "decimal-addition", "--digits", "0"), "digits must be at least 1, got 0"),
+        (("data", "parentheses", "--double-flips", "maybe"), "must be true or false, got 'maybe'"),
+        (("data", "needle", "--count", "-1"), "--count must be at least 1, got -1"),
+        (("data", "needle", "--count", "many"), "--count"),
+        (("data", "needle", "--split", "dev"), "dev"),
+        (("data", "needle", "stray"), "unexpected argument 'stray'"),
+        (("data", "needle", "--max-pairs"), "--max-pairs needs a value"),
+        (("data", "memorization", "--split", "test"), "use --split train"),
+        (("data", "imitation", "--split", "train"), "needs a target model"),
+        (("data", "language"), "--test-file FILE.npy"),
+        (("data", "parentheses", "--max-pairs", "1", "--split", "train"), "too few different items"),
+        (("data", "needle", "--out", "/dev/null/x"), "cannot write /dev/null/x"),
+        (("data", "needle", "--out", "/"), "it is a folder"),
+        (("tasks", "--check", "missing.py:Task"), "there is no file missing.py"),
+        (("tasks", "--check", f"{EXAMPLE}:Reverse"), "did you mean 'Reversal'?"),
+        (("tasks", "nope"), "unknown task 'nope'"),
+        (("bench", "--what", "nothing"), "nothing"),
+        (("nonsense",), "nonsense"),
+        (("data",), "TASK"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, message):
+    code, out, err = run(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message.lower() in err.lower()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def broken(:", "does not import (SyntaxError"),
+        ("import no_such_module", "does not import (ModuleNotFoundError"),
+        ("class Task: pass", "must be a subclass of icecore.tasks.Task"),
+        ("x = 1", "unknown class"),
+    ],
+)
+def test_a_file_without_a_task_says_why(capsys, tmp_path, source, message):
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    code, _, err = run(capsys, "tasks", "--check", f"{path}:Task")
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_check_of_the_example(capsys):
+    code, out, _ = run(capsys, "tasks", "--check", f"{EXAMPLE}:Reversal")
+    assert code == 0
+    assert "keeps the contract" in out
+    code, out, _ = run(capsys, "tasks", "--check", str(EXAMPLE), "--json")
+    assert json.loads(out)["ok"] is True
+
+
+def test_a_failed_check_exits_2_and_names_the_problem(capsys, tmp_path):
+    broken = EXAMPLE.read_text().replace("1 / self.letters", "float(self.letters)")
+    (tmp_path / "mine.py").write_text(broken)
+    code, out, err = run(capsys, "tasks", "--check", f"{tmp_path}/mine.py:Reversal")
+    assert code == 2
+    assert " NO  floors are in [0, 1]" in out
+    assert "must be in [0, 1], is 8.0" in err
+
+
+def test_a_users_task_takes_the_same_commands(capsys):
+    _, out, _ = run(capsys, "data", f"{EXAMPLE}:Reversal", "--length", "3", "--count", "2")
+    item = json.loads(out.splitlines()[0])
+    assert item["prompt"][:3] == item["answer"][::-1]
+    _, out, _ = run(capsys, "tasks", f"{EXAMPLE}:Reversal")
+    assert "--letters" in out
+
+
+def test_an_earlier_file_survives_a_failed_write(capsys, tmp_path):
+    out = tmp_path / "items.jsonl"
+    out.write_text("precious\n")
+    code, _, _ = run(capsys, "data", "language", "--out", out)
+    assert code == 2
+    assert out.read_text() == "precious\n"
+    assert files_in(tmp_path) == ["items.jsonl"]
+
+
+def test_ctrl_c_exits_130_and_leaves_nothing(tmp_path):
+    out = tmp_path / "items.jsonl"
+    command = [sys.executable, "-m", "icecore", "data", "needle", "--split", "train"]
+    process = subprocess.Popen([*command, "--count", "100000000", "--out", str(out)], stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not files_in(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == b"interrupted\n"
+    assert files_in(tmp_path) == []
+
+
+def test_bench_data_as_json(capsys, monkeypatch):
+    monkeypatch.setattr("icecore.bench.data.BLOCK", 64)
+    monkeypatch.setattr("icecore.bench.data.PLAIN_BLOCK", 8)
+    code, out, _ = run(capsys, "bench", "--what", "data", "--json")
+    rows = json.loads(out.splitlines()[-1])["rows"]
+    assert code == 0
+    assert [row["task"] for row in rows] == ["needle", "decimal-addition", "parentheses"]
+    for row in rows:
+        assert row["ratio"] == pytest.approx(row["items_per_s"] / row["python_items_per_s"])

@@ -1,0 +1,152 @@
+"""The contract check: it passes what is right and says in plain words what is wrong."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+
+from icecore.tasks import TASKS, Batch, Imitation, Task, make_task
+from icecore.tasks.check import check_task
+from icecore.tasks.loading import load_task_class
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
+
+
+def problems(task: Task) -> list[str]:
+    return [finding.problem for finding in check_task(lambda: task) if finding.problem is not None]
+
+
+@pytest.mark.parametrize("preset", ["released", "paper"])
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in ("imitation", "language")])
+def test_shipped_tasks_keep_the_contract(name, preset):
+    assert problems(make_task(name, preset)) == []
+
+
+def test_imitation_with_a_target_keeps_the_contract():
+    def target(tokens):
+        return torch.nn.functional.one_hot(tokens[:, -1], 512).float().log_softmax(dim=-1)
+
+    assert problems(Imitation(target=target)) == []
+
+
+def test_the_example_keeps_the_contract():
+    assert problems(load_task_class(f"{EXAMPLE}:Reversal")()) == []
+    assert len(EXAMPLE.read_text().splitlines()) <= 45, "the example is meant to be read in a minute"
+
+
+@dataclass(frozen=True)
+class Copying(Task):
+    """A right task, which each test below breaks in one place."""
+
+    name: ClassVar[str] = "copying"
+
+    @property
+    def vocab_size(self) -> int:
+        return 50
+
+    @property
+    def max_length(self) -> int:
+        return 4
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        tokens = torch.randint(0, 50, (count, 4), generator=generator)
+        scored = torch.zeros((count, 4), dtype=torch.bool)
+        scored[:, 3] = True
+        return Batch(tokens, tokens * scored, scored)
+
+    def floors(self) -> dict[str, float]:
+        return {"chance": 1 / 50}
+
+
+def test_the_unbroken_task_has_no_problem():
+    assert problems(Copying()) == []
+
+
+class WrongShape(Copying):
+    def draw(self, count, generator):
+        return super().draw(count + 1, generator)
+
+
+class TokenOutOfRange(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        return replace(batch, tokens=batch.tokens + 1)
+
+
+class NothingScored(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        return replace(batch, scored=batch.scored & (batch.tokens[:, :1] > 10))
+
+
+class RandomPadding(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        return replace(batch, scored=batch.scored.roll(-1, dims=1))
+
+
+class HiddenRandomness(Copying):
+    def draw(self, count, generator):
+        return super().draw(count, torch.Generator().manual_seed(torch.seed() % 2**31))
+
+
+class IgnoresItsSeed(Copying):
+    def draw(self, count, generator):
+        return super().draw(count, torch.Generator().manual_seed(0))
+
+
+class TooSmall(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        return replace(batch, tokens=batch.tokens % 3)
+
+
+class TrainsOnTestItems(Copying):
+    def sample(self, count, generator):
+        return self.test_set()
+
+
+class FloorAboveOne(Copying):
+    def floors(self):
+        return {"chance": 50.0}
+
+
+class NoFloor(Copying):
+    def floors(self):
+        return {}
+
+
+class Raises(Copying):
+    def draw(self, count, generator):
+        raise RuntimeError("boom")
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (WrongShape, "shape (513, 4), must be (512, 4)"),
+        (TokenOutOfRange, "tokens from 1 to 50, must be 0..49"),
+        (NothingScored, "items with no scored position"),
+        (RandomPadding, "fill them with one padding token"),
+        (HiddenRandomness, "two draws with the same seed differ"),
+        (IgnoresItsSeed, "different seeds are the same"),
+        (TooSmall, "too few different items"),
+        (TrainsOnTestItems, "training items are test items"),
+        (FloorAboveOne, "must be in [0, 1], is 50.0"),
+        (NoFloor, "at least one accuracy"),
+        (Raises, "RuntimeError: boom (test_contract.py, line "),
+    ],
+)
+def test_a_broken_task_is_told_what_is_wrong(broken, words):
+    found = problems(broken())
+    assert any(words in problem for problem in found), found
+
+
+def test_a_task_that_cannot_be_hashed_is_told_so():
+    class Thawed(Copying):
+        __hash__ = None  # type: ignore[assignment]
+
+    found = problems(Thawed())
+    assert found == ["the task cannot be hashed: put @dataclass(frozen=True) above it, with fields of hashable types"]
