@@ -35,7 +35,7 @@ def streaming_tasks() -> list[PlainTask]:
     ]
 
 
-def bench_data(rounds: int = 12) -> Iterator[DataRate]:
+def bench_data(rounds: int = 40) -> Iterator[DataRate]:
     """One row a task. Both ways take turns, so that a busy moment of the machine hits both; best round of each."""
     for task in streaming_tasks():
         generator = make_generator(0, "bench")

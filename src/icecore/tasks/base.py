@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -122,7 +123,8 @@ class Task(abc.ABC):
             return self.draw(count, generator)
         # Rows in excess of `count` stand in for test items among the first `count`: of independent
         # draws it does not matter which are used. More are drawn where they do not suffice.
-        drawn = self.draw(count + int(1.25 * held_out.share * count) + 8, generator)
+        expected = count * held_out.share / (1 - held_out.share)
+        drawn = self.draw(count + math.ceil(expected + 4 * math.sqrt(expected) + 4), generator)
         while True:
             found = held_out.rows.find(drawn.tokens, drawn.scored)
             to_replace = found[found < count]
@@ -163,7 +165,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
         return None
     test = task.test_set()
     rows = HeldOut.of(test.tokens, test.scored)
-    probe = task.draw(4096, make_generator(0, "rejection probe"))
+    probe = task.draw(16_384, make_generator(0, "rejection probe"))
     share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
     require(
         share < 0.9,

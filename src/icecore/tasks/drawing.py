@@ -1,7 +1,7 @@
 """Uniform integers and geometric counts as tensors, on the generator's device."""
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Int32, Int64
 from torch import Tensor
 
 
@@ -23,6 +23,20 @@ def below(
 def scale_down(bits: Int64[Tensor, "..."], bound: int | Int64[Tensor, "..."]) -> Int64[Tensor, "..."]:
     """Uniform integers of 31 bits to uniform integers in 0..bound-1."""
     return bits * bound >> 31
+
+
+SMALL_BOUND = 127
+
+
+def small_below(
+    bound: int | Int64[Tensor, "..."], shape: tuple[int, int], generator: torch.Generator
+) -> Int32[Tensor, "rows columns"]:
+    """`below` for bounds up to SMALL_BOUND, twice as fast: no probability is off by more than 2^-24."""
+    if isinstance(bound, Tensor):
+        bound = bound.int()
+    words = random_bits((-(-shape[0] * shape[1] // 2),), generator)
+    bits = words.view(torch.int32)[: shape[0] * shape[1]].view(shape)
+    return (bits & 0xFFFFFF) * bound >> 24
 
 
 def geometric(shape: tuple[int, ...], generator: torch.Generator) -> Int64[Tensor, "..."]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Int32, Int64, Integer
 from torch import Tensor
 
 from icecore.errors import require
 from icecore.tasks.base import Batch, Item
-from icecore.tasks.drawing import below, random_bits, scale_down
+from icecore.tasks.drawing import SMALL_BOUND, below, small_below
 from icecore.tasks.plain import PlainTask
 
 
@@ -85,12 +85,13 @@ class Needle(PlainTask):
         end = 2 + 2 * below(self.max_pairs, (count,), generator)  # the query's position
         asked = 2 * below(end // 2, (count,), generator)
 
-        # One random word a pair: its high half draws the marker, its low half the value.
-        words = random_bits((self.max_pairs, count), generator)
+        draw = small_below if max(self.values, self.markers) <= SMALL_BOUND else below
+        shape = self.max_pairs, count
+        remaining = torch.arange(self.markers, self.markers - self.max_pairs, -1, device=device)[:, None]
         markers = torch.arange(self.first_marker, self.first_marker + self.markers, device=device)
         tokens = torch.empty((count, self.max_length), dtype=torch.int64, device=device)
-        tokens[:, 0:-1:2] = distinct(words >> 32, markers).T
-        tokens[:, 1::2] = scale_down(words & ((1 << 31) - 1), self.values).add_(1).T
+        tokens[:, 0:-1:2] = distinct(markers, draw(remaining, shape, generator)).T
+        tokens[:, 1::2] = (1 + draw(self.values, shape, generator)).T
 
         query = tokens[row, asked] + (self.first_query - self.first_marker)
         targets = torch.zeros_like(tokens)
@@ -118,19 +119,17 @@ class Needle(PlainTask):
         }
 
 
-def distinct(bits: Int64[Tensor, "draws batch"], choices: Int64[Tensor, " choices"]) -> Int64[Tensor, "draws batch"]:
-    """Draws of `choices` without replacement, from random integers of 31 bits: a Fisher-Yates shuffle.
+def distinct(choices: Int64[Tensor, " choices"], picks: Integer[Tensor, "draws batch"]) -> Int32[Tensor, "draws batch"]:
+    """In each column, draws of `choices` without replacement, by picks among those left: a Fisher-Yates shuffle.
 
-    The choices left to a row of the batch are a column of a table, with the batch innermost.
+    The choices left to a column of the batch are a column of a table.
     """
-    draws, count = bits.shape
-    row = torch.arange(count, device=bits.device)
-    table = choices.to(torch.int32).repeat_interleave(count)
-    remaining = torch.arange(len(choices), len(choices) - draws, -1, device=bits.device)
-    picks = scale_down(bits, remaining[:, None]).mul_(count).add_(row)
-    result = torch.empty((draws, count), dtype=torch.int32, device=bits.device)
+    draws, count = picks.shape
+    index = picks.long().mul_(count).add_(torch.arange(count, device=picks.device))
+    table = choices.int().repeat_interleave(count)
+    result = torch.empty((draws, count), dtype=torch.int32, device=picks.device)
     for draw in range(draws):
         last = (len(choices) - 1 - draw) * count
-        torch.take(table, picks[draw], out=result[draw])
-        table.put_(picks[draw], table[last : last + count].clone())
-    return result.long()
+        torch.take(table, index[draw], out=result[draw])
+        table.put_(index[draw], table[last : last + count].clone())
+    return result
