@@ -2,4 +2,4 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["icecore.tasks"], "beartype.beartype")  # where tensors are; typer tells no true types
+install_import_hook(["icecore.tasks", "icecore.models"], "beartype.beartype")  # where tensors are; typer tells no true types

@@ -11,6 +11,10 @@ class InputError(ValueError):
     """
 
 
+class Interrupted(Exception):
+    """Ctrl-C came, and what was done so far was saved first. The command line exits with 130."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """The error for a name that does not exist, with the nearest names that do."""
     known = list(known)

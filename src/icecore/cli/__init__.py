@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import bench, data, tasks
+from icecore.cli import bench, data, demo, runs, tasks, train
 from icecore.cli.settings import TAKES_TASK_SETTINGS
-from icecore.errors import InputError
+from icecore.errors import InputError, Interrupted
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.26 and beside it before
 
@@ -27,7 +27,12 @@ app = typer.Typer(
 )
 app.command("tasks")(tasks.command)
 app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
+app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)
+app.command("evaluate")(runs.evaluate_command)
+app.command("show")(runs.show_command)
+app.command("export")(runs.export_command)
 app.command("bench")(bench.command)
+app.command("demo")(demo.command)
 
 
 @app.callback(invoke_without_command=True)
@@ -52,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except InputError as error:
         return fail(str(error))
+    except Interrupted as error:
+        print(f"{error}; go on with the same command and --resume", file=sys.stderr)
+        return 130
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130

@@ -49,6 +49,11 @@ class Batch:
         parts = (self.tokens, self.targets, self.scored)
         return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
 
+    def trimmed(self) -> "Batch":
+        """The same without the columns that nothing reads."""
+        longest = int(self.lengths.max())
+        return Batch(self.tokens[:, :longest], self.targets[:, :longest], self.scored[:, :longest], *self.parts()[3:])
+
     @staticmethod
     def concatenate(batches: "Sequence[Batch]") -> "Batch":
         return Batch(*map(torch.cat, zip(*(batch.parts() for batch in batches), strict=True)))
@@ -70,7 +75,7 @@ class Task(abc.ABC):
     name: ClassVar[str]  # as on the command line
     version: ClassVar[int] = 1  # raise it when the same settings give other items
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"released": {}, "paper": {}}
-    test_size: ClassVar[int] = 4000
+    test_size: int = 4000  # a task may make it a setting
     # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
     # none: nothing is held out, training items are scored.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"

@@ -13,7 +13,7 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.tasks.base import Batch, Item
 from icecore.tasks.drawing import SMALL_BOUND, below, small_below
-from icecore.tasks.plain import PlainTask
+from icecore.tasks.plain import PlainTask, require_test_size
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,14 @@ class Needle(PlainTask):
     vocabulary: int = 256  # SOURCE: Table 6
     spare_markers: int = 0  # DIFFERS: the scripts have 128..157, the paper's appendix 128..158
     query: Literal["own-token", "marker"] = "own-token"  # DIFFERS: section 4.1 repeats the marker
+    test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
 
     name: ClassVar[str] = "needle"
     presets: ClassVar = {"released": {}, "paper": {"spare_markers": 1, "query": "marker"}}
 
     def __post_init__(self) -> None:
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
+        require_test_size(self.test_size)
         require(self.values >= 1, f"values must be at least 1, got {self.values}")
         require(self.spare_markers >= 0, f"spare_markers must be at least 0, got {self.spare_markers}")
         own_token = self.query == "own-token"

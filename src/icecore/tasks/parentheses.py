@@ -14,7 +14,7 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.tasks.base import Batch, Item
 from icecore.tasks.drawing import below, geometric, random_bits, scale_down
-from icecore.tasks.plain import PlainTask
+from icecore.tasks.plain import PlainTask, require_test_size
 
 OPEN, CLOSE, QUESTION = 1, 2, 3  # SOURCE: appendix D.1.2
 UNBALANCED, BALANCED = 1, 2
@@ -42,6 +42,7 @@ class Parentheses(PlainTask):
     spare_half_of_balanced: bool = True  # half of the balanced strings are not mutated at all
     double_flips: bool = True  # with probability 2/3, twice as many flips
     swap_in_order_only: bool = True  # swap i, j only if i < j
+    test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
 
     name: ClassVar[str] = "parentheses"
     presets: ClassVar = {
@@ -51,6 +52,7 @@ class Parentheses(PlainTask):
 
     def __post_init__(self) -> None:
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
+        require_test_size(self.test_size)
 
     @property
     def vocab_size(self) -> int:

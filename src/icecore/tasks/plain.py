@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 
+from icecore.errors import require
 from icecore.tasks.base import Batch, Item, Task
 
 RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it
@@ -75,3 +76,7 @@ def plain_test_items(task: PlainTask) -> tuple[Item, ...]:
 @functools.lru_cache(maxsize=64)
 def plain_test_set(task: PlainTask) -> Batch:
     return task.encode(plain_test_items(task))
+
+
+def require_test_size(test_size: int) -> None:
+    require(test_size >= 1, f"test_size must be at least 1, got {test_size}")

@@ -1,0 +1,83 @@
+"""`icecore evaluate`, `show` and `export`: what can be done with a run."""
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json
+from icecore.cli.train import report
+from icecore.errors import InputError, require
+
+RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
+
+
+class Format(StrEnum):
+    huggingface = "huggingface"
+
+
+def evaluate_command(
+    run: Path = RUN,
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Load a run, make its frozen body again, check it, and measure test accuracy anew."""
+    from icecore.process import prepare
+    from icecore.training import RunFolder, Runs, evaluate, pick_device, stored_result
+
+    prepare()
+    folder = RunFolder(run)
+    config, population = folder.load(pick_device(device))
+    test = config.task.test_set().to(pick_device(device))
+    measured = evaluate(population, config.task, test)
+    report(Runs(config, stored_result(folder) | measured, population, run), json)
+
+
+def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
+    """Show a run's config, how far it is, and its result."""
+    from icecore.store import read_json
+    from icecore.training.run_folder import CONFIG, RESULT, RunFolder
+
+    folder = RunFolder(run)
+    require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
+    config = read_json(run / CONFIG)
+    rows = list(folder.metrics())
+    result = read_json(run / RESULT) if folder.is_complete else None
+    if json:
+        print_json({"config": config, "result": result, "last": rows[-1] if rows else None})
+        return
+    for part, value in config.items():
+        print(f"{part}: {value}")
+    if result is None:
+        print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization']['steps']} steps logged")
+    for name, value in (result or {}).items():
+        print(f"{name}: {value}")
+
+
+def export_command(
+    run: Path = RUN,
+    folder: Path = typer.Argument(..., metavar="DIR", help="Where to write the model."),
+    format: Format = typer.Option(Format.huggingface, help="huggingface: a GPT2LMHeadModel."),
+    seed: int | None = typer.Option(None, help="Which seed. [default: the run's first]"),
+) -> None:
+    """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads."""
+    import torch
+
+    from icecore.models import Transformer
+    from icecore.models.huggingface import to_huggingface
+    from icecore.training import RunFolder
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty; name a new folder")
+    config, population = RunFolder(run).load(torch.device("cpu"))
+    chosen = config.seeds[0] if seed is None else seed
+    require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}")
+    model = config.model
+    if not isinstance(model, Transformer):
+        raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
+    network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
+    try:
+        network.save_pretrained(folder)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
+    print(f"seed {chosen} of {run} to {folder}, as {format}")

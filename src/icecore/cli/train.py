@@ -1,0 +1,154 @@
+"""`icecore train`: a population of seeds of one model on one task."""
+
+import dataclasses
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.settings import task_settings
+from icecore.cli.watching import watching
+from icecore.errors import InputError, require, unknown_name
+
+if TYPE_CHECKING:
+    from icecore.models import Model
+    from icecore.tasks import Task
+    from icecore.training import Runs
+
+
+class ModelName(StrEnum):
+    transformer = "transformer"
+    lstm = "lstm"
+    linearized = "linearized"
+
+
+def command(
+    context: typer.Context,
+    task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
+    preset: str = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's."),
+    model: ModelName = typer.Option(ModelName.transformer, help="linearized: attention is a prefix sum (Table 9)."),
+    width: int | None = typer.Option(None, help="Width of the model. [default: the paper's, mostly 1024]"),
+    layers: int | None = typer.Option(None, help="Number of layers. [default: the paper's, mostly 2]"),
+    heads: int | None = typer.Option(None, help="Attention heads. [default: the scripts', mostly 4]"),
+    positions: int | None = typer.Option(None, help="Position embeddings. [default: the scripts']"),
+    init: str | None = typer.Option(None, help="released, paper, or matched: the gain of width 1024 at every width."),
+    gain: float | None = typer.Option(None, help="Factor on the initial matrices of the body."),
+    trainable: str = typer.Option(
+        "embeddings",
+        help="What trains: embeddings, all, unembed, embed, token+unembed, or roles with commas (token, position, "
+        "unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out). All else is frozen.",
+    ),
+    seeds: str = typer.Option("1", help="How many seeds (10), or which (0,3,7). They train at once."),
+    data_seed: int = typer.Option(0, help="Seed of the training data, which all seeds share."),
+    steps: int | None = typer.Option(None, help="Training steps. [default: the preset's]"),
+    batch: int | None = typer.Option(None, help="Items a step. [default: the preset's]"),
+    lr: float | None = typer.Option(None, help="Learning rate at its peak. [default: the preset's]"),
+    weight_decay: float | None = typer.Option(None, help="AdamW's weight decay. [default: the preset's]"),
+    warmup_steps: int | None = typer.Option(None, help="Steps of linear warm-up. [default: 500]"),
+    schedule: str | None = typer.Option(None, help="cosine or constant, after the warm-up. [default: cosine]"),
+    clip: float | None = typer.Option(None, help="Largest gradient norm of a seed. [default: 1]"),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    out: Path = typer.Option(Path("runs"), help="Runs are kept in OUT/TASK/ID; the config names the ID."),
+    resume: bool = typer.Option(False, "--resume", help="Go on with an unfinished run of this config."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Start again, whatever is there."),
+    with_body: bool = typer.Option(False, "--with-body", help="Keep the frozen weights too, not only their seed."),
+    evaluate_every: int | None = typer.Option(None, help="Test accuracy every so many steps. [default: a tenth]"),
+    checkpoint_every: int | None = typer.Option(None, help="Save every so many steps. [default: a twentieth]"),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Train only what is named and freeze the rest; save the run; report test accuracy beside the floors.
+
+    Every setting of the task is a flag as well: icecore train needle --max-pairs 4. A killed run goes on with
+    --resume, and on the CPU ends with the same bits; a complete run is shown, not repeated.
+    """
+    from icecore.tasks import make_task
+    from icecore.training import train
+
+    made = make_task(task, preset, task_settings(context, task))
+    chosen = make_model(made, preset, model, width=width, layers=layers, heads=heads, init=init, gain=gain)
+    optimization = {
+        "steps": steps,
+        "batch": batch,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "warmup_steps": warmup_steps,
+        "schedule": schedule,
+        "clip": clip,
+    }
+    if schedule not in (None, "cosine", "constant"):
+        raise unknown_name("schedule", str(schedule), ["cosine", "constant"])
+    with watching(f"{made.name} {trainable}") as watch:
+        runs = train(
+            made,
+            chosen,
+            trainable,
+            parse_seeds(seeds),
+            preset=preset,
+            data_seed=data_seed,
+            positions=positions,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            with_body=with_body,
+            device=device,
+            watch=watch,
+            task_source=task,
+            evaluate_every=evaluate_every,
+            checkpoint_every=checkpoint_every,
+            **{name: value for name, value in optimization.items() if value is not None},
+        )
+    report(runs, json)
+
+
+def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Model":
+    """The model of that name: the preset's settings for the task, and what was given on top."""
+    from icecore.models import LSTM, Transformer
+    from icecore.training.presets import preset_model
+
+    model_class = LSTM if name is ModelName.lstm else Transformer
+    fields = [field.name for field in dataclasses.fields(model_class)]
+    values = preset_model(task, model_class, preset)
+    if name is ModelName.linearized:
+        values["attention"] = "prefix-sum"
+    for key, value in given.items():
+        if value is not None:
+            require(key in fields, f"the model {name} has no {key}; drop --{key}")
+            values[key] = value
+    if "init" in values and values["init"] not in ("released", "paper", "matched"):
+        raise unknown_name("initialization", str(values["init"]), ["released", "paper", "matched"])
+    return model_class(**values)
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """`10` is seeds 0 to 9; `0,3,7` is those; `3,` is seed 3 alone."""
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        raise InputError(f"--seeds must be a number of seeds (10) or a list (0,3,7), got '{text}'") from None
+    if "," in text:
+        return tuple(numbers)
+    require(bool(numbers) and numbers[0] >= 1, f"--seeds must be at least 1, got '{text}'")
+    return tuple(range(numbers[0]))
+
+
+def report(runs: "Runs", json: bool) -> None:
+    result = runs.result
+    if json:
+        print_json({"run": str(runs.path), "run_id": runs.config.run_id, **result})
+        return
+    names = [name for name, value in result.items() if name.endswith("accuracy") or name == "exact_match"]
+    print_table(
+        f"{runs.config.task.name}, {runs.config.model.name}, width {runs.config.model.width}, "
+        f"trained: {runs.config.trainable}",
+        {"seed": "right", **{name.replace("_", " "): "right" for name in names}, "test loss": "right"},
+        (
+            (str(seed), *(f"{result[name][index]:.4f}" for name in names), f"{result['loss'][index]:.4f}")
+            for index, seed in enumerate(result["seeds"])
+        ),
+    )
+    floors = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result["floors"].items())
+    print(f"floors: {floors or 'none'}")
+    print(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
+    print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; kept in {runs.path}")

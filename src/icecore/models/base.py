@@ -1,0 +1,112 @@
+"""What every model is: named parameters, each with a role, and a pure function of them."""
+
+import abc
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.seeding import make_generator
+
+Parameters = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a model must know of its task: the number of tokens, and how many positions it can tell apart."""
+
+    vocab_size: int
+    positions: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One parameter: its shape, what it is for, and how it begins."""
+
+    shape: tuple[int, ...]
+    role: str  # a role of `Model.roles`; a finer part of one follows a slash, as in attention/q
+    scale: float = 0.0  # standard deviation, or bound of the uniform distribution; 0: constant
+    distribution: Literal["normal", "uniform"] = "normal"
+    constant: float = 0.0
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def decays(self) -> bool:
+        """Weight decay is for matrices: not for biases, nor for anything of a norm."""
+        return len(self.shape) > 1
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The (row, column) places of a batch at which logits are wanted."""
+
+    rows: Int64[Tensor, " places"]
+    columns: Int64[Tensor, " places"]
+
+
+class Model(abc.ABC):
+    """A kind of network, as a frozen dataclass of its sizes. Its parameters are a dict, apart from it.
+
+    It is written for one network. A population stacks the parameters of many; see `training.population`.
+    """
+
+    name: ClassVar[str]
+    roles: ClassVar[tuple[str, ...]]
+    vectorizes: ClassVar[bool] = True  # whether torch.func.vmap can run many at once
+    width: int
+
+    @abc.abstractmethod
+    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+        """Every parameter, by name."""
+
+    @abc.abstractmethod
+    def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
+        """What the unembedding reads."""
+
+    @abc.abstractmethod
+    def unembed(
+        self, parameters: Parameters, hidden: Float[Tensor, "*places width"]
+    ) -> Float[Tensor, "*places vocab"]:
+        """Logits from what `hidden` gives."""
+
+    def logits(
+        self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], at: Positions | None = None
+    ) -> Float[Tensor, "*places vocab"]:
+        """Logits at every position, or at those of `at` alone."""
+        hidden = self.hidden(parameters, tokens)
+        return self.unembed(parameters, hidden if at is None else hidden[at.rows, at.columns])
+
+
+def initialize(model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
+    """The initial parameters of a seed, on the CPU: each parameter has a stream of its own."""
+    return {name: initial_value(spec, name, seed) for name, spec in model.specs(sizes).items()}
+
+
+def initial_value(spec: Spec, name: str, seed: int) -> Tensor:
+    value = torch.empty(spec.shape)
+    generator = make_generator(seed, "init", name)
+    if spec.scale == 0:
+        return value.fill_(spec.constant)
+    if spec.distribution == "uniform":
+        return value.uniform_(-spec.scale, spec.scale, generator=generator)
+    return value.normal_(0, spec.scale, generator=generator)
+
+
+def count_parameters(model: Model, sizes: Sizes) -> dict[str, int]:
+    """How many parameters each role has."""
+    counts = dict.fromkeys(model.roles, 0)
+    for spec in model.specs(sizes).values():
+        counts[spec.role.split("/")[0]] += spec.size
+    return counts
+
+
+def require_size(name: str, value: int, least: int = 1) -> None:
+    require(value >= least, f"{name} must be at least {least}, got {value}")

@@ -1,0 +1,105 @@
+"""To and from Hugging Face's GPT2LMHeadModel, with equal logits. Needs the extra `huggingface`."""
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from icecore.errors import InputError, require
+from icecore.models.base import Parameters, Sizes
+from icecore.models.transformer import NORM_EPSILON, Transformer
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
+
+
+def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> "GPT2LMHeadModel":
+    """A GPT2LMHeadModel with these weights."""
+    transformers = import_transformers()
+    require(
+        model.attention == "softmax",
+        f"GPT-2 has softmax attention; a model with attention '{model.attention}' cannot be exported",
+    )
+    config = transformers.GPT2Config(
+        vocab_size=sizes.vocab_size,
+        n_positions=sizes.positions,
+        n_embd=model.width,
+        n_layer=model.layers,
+        n_head=model.heads,
+        layer_norm_epsilon=NORM_EPSILON,
+        tie_word_embeddings=False,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    network = transformers.GPT2LMHeadModel(config).eval()
+    network.load_state_dict(gpt2_state(model, parameters))
+    return network
+
+
+def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, dict[str, Tensor]]:
+    """The model, its sizes and its parameters, of a GPT2LMHeadModel."""
+    config = network.config
+    activation = config.activation_function
+    require(activation == "gelu_new", f"icecore's transformer has gelu_new, the model has {activation}")
+    epsilon = config.layer_norm_epsilon
+    require(epsilon == NORM_EPSILON, f"layer_norm_epsilon must be {NORM_EPSILON}, the model has {epsilon}")
+    model = Transformer(width=config.n_embd, layers=config.n_layer, heads=config.n_head)
+    sizes = Sizes(vocab_size=config.vocab_size, positions=config.n_positions)
+    state = network.state_dict()
+    parameters: dict[str, Tensor] = {}
+    for name, (key, part) in names_of_gpt2(model).items():
+        value = state[key].detach()
+        if part is not None:
+            value = value.chunk(3, dim=-1)[part]
+        if is_transposed(key):
+            value = value.T
+        parameters[name] = value.clone().contiguous()
+    return model, sizes, parameters
+
+
+def names_of_gpt2(model: Transformer) -> dict[str, tuple[str, int | None]]:
+    """For each of our parameters GPT-2's name and, of its joint QKV map, which third."""
+    names: dict[str, tuple[str, int | None]] = {
+        "token": ("transformer.wte.weight", None),
+        "position": ("transformer.wpe.weight", None),
+        "unembed": ("lm_head.weight", None),
+    }
+    modules: dict[str, tuple[str, int | None]] = {"final_norm": ("transformer.ln_f", None)}
+    for layer in range(model.layers):
+        ours, theirs = f"block{layer}", f"transformer.h.{layer}"
+        modules[f"{ours}.attention_norm"] = (f"{theirs}.ln_1", None)
+        for third, part in enumerate(("q", "k", "v")):
+            modules[f"{ours}.{part}"] = (f"{theirs}.attn.c_attn", third)
+        modules[f"{ours}.out"] = (f"{theirs}.attn.c_proj", None)
+        modules[f"{ours}.mlp_norm"] = (f"{theirs}.ln_2", None)
+        modules[f"{ours}.mlp_in"] = (f"{theirs}.mlp.c_fc", None)
+        modules[f"{ours}.mlp_out"] = (f"{theirs}.mlp.c_proj", None)
+    for ours, (theirs, part) in modules.items():
+        for kind in ("weight", "bias"):
+            names[f"{ours}.{kind}"] = (f"{theirs}.{kind}", part)
+    return names
+
+
+def is_transposed(key: str) -> bool:
+    """GPT-2 keeps the matrices of its blocks as (inputs, outputs)."""
+    return key.endswith("weight") and (".attn." in key or ".mlp." in key)
+
+
+def gpt2_state(model: Transformer, parameters: Parameters) -> dict[str, Tensor]:
+    import torch
+
+    thirds: dict[str, list[Tensor]] = {}
+    for name, (key, _) in names_of_gpt2(model).items():
+        value = parameters[name].detach()
+        thirds.setdefault(key, []).append(value.T if is_transposed(key) else value)
+    return {key: torch.cat(values, dim=-1).contiguous() for key, values in thirds.items()}
+
+
+def import_transformers():
+    try:
+        import transformers
+    except ImportError as error:
+        raise InputError("this needs transformers: pip install 'icecore[huggingface]'") from error
+    return transformers

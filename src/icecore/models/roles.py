@@ -1,0 +1,39 @@
+"""What trains, as a set of roles."""
+
+from collections.abc import Mapping
+
+from icecore.errors import InputError, unknown_name
+from icecore.models.base import Model, Sizes, Spec
+
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "embeddings": ("token", "position", "unembed"),  # the paper's "Random"
+    "embed": ("token", "position"),
+    "token+unembed": ("token", "unembed"),
+}
+
+
+def trained_names(model: Model, sizes: Sizes, trainable: str) -> list[str]:
+    """The parameters that train: `trainable` is an alias, `all`, or roles with commas between them."""
+    specs = model.specs(sizes)
+    known = known_roles(model, specs)
+    wanted: set[str] = set()
+    for word in trainable.split(","):
+        word = word.strip()
+        if word == "all":
+            wanted |= set(model.roles)
+        elif word in ALIASES:
+            wanted |= set(ALIASES[word])  # a model without positions has nothing to train there
+        elif word in known:
+            wanted.add(word)
+        else:
+            raise unknown_name(f"role of {model.name}", word, [*ALIASES, "all", *known])
+    names = [name for name, spec in specs.items() if wanted & set(spec.role.split("/"))]
+    if not names:
+        raise InputError(f"nothing trains: {model.name} has no parameter with the role '{trainable}'")
+    return names
+
+
+def known_roles(model: Model, specs: Mapping[str, Spec]) -> list[str]:
+    """The model's roles, then the finer parts of them."""
+    finer = dict.fromkeys(part for spec in specs.values() for part in spec.role.split("/")[1:])
+    return [*model.roles, *finer]

@@ -1,0 +1,153 @@
+"""GPT-2: pre-norm, gelu_new, learned positions, final norm, no dropout, untied, no output bias."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
+
+NORM_EPSILON = 1e-5
+BASE_STD = 0.02  # SOURCE: section 3 and GPT-2
+BASE_WIDTH = 1024  # the width whose gain `matched` keeps
+
+Record = Callable[[str, Tensor], None]
+
+
+@dataclass(frozen=True)
+class Transformer(Model):
+    """A decoder-only transformer.
+
+    Initializations, all times `gain` for the matrices of the body:
+      released  std .02, output projections of attention and MLP .02 / sqrt(2 layers), as in GPT-2
+      paper     std .02, all of the MLP .02 / sqrt(2 layers)
+      matched   released x sqrt(1024 / width): at every width the gain of width 1024
+    """
+
+    width: int = 1024
+    layers: int = 2
+    heads: int = 4  # SOURCE: the released scripts; the paper does not say
+    attention: Literal["softmax", "prefix-sum"] = "softmax"  # prefix-sum: Table 9's linearized transformer
+    init: Literal["released", "paper", "matched"] = "released"
+    gain: float = 1.0
+
+    name: ClassVar[str] = "transformer"
+    roles: ClassVar[tuple[str, ...]] = ("token", "position", "unembed", "attention", "mlp", "norm")
+
+    def __post_init__(self) -> None:
+        for field in ("width", "layers", "heads"):
+            require_size(field, getattr(self, field))
+        require(
+            self.width % self.heads == 0,
+            f"width must be a multiple of heads, got width {self.width} with {self.heads} heads",
+        )
+        require(math.isfinite(self.gain) and self.gain > 0, f"gain must be positive, got {self.gain}")
+
+    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+        width = self.width
+        std = BASE_STD * self.gain * (math.sqrt(BASE_WIDTH / width) if self.init == "matched" else 1)
+        scaled = std / math.sqrt(2 * self.layers)
+        out_std, mlp_in_std = (std, scaled) if self.init == "paper" else (scaled, std)
+        specs = {
+            "token": Spec((sizes.vocab_size, width), "token", BASE_STD),
+            "position": Spec((sizes.positions, width), "position", BASE_STD),
+            "unembed": Spec((sizes.vocab_size, width), "unembed", BASE_STD),
+        }
+
+        def add_norm(name: str) -> None:
+            specs[f"{name}.weight"] = Spec((width,), "norm", constant=1.0)
+            specs[f"{name}.bias"] = Spec((width,), "norm")
+
+        def add_linear(name: str, outputs: int, inputs: int, role: str, scale: float) -> None:
+            specs[f"{name}.weight"] = Spec((outputs, inputs), role, scale)
+            specs[f"{name}.bias"] = Spec((outputs,), role)
+
+        for layer in range(self.layers):
+            block = f"block{layer}"
+            add_norm(f"{block}.attention_norm")
+            for part in ("q", "k", "v"):
+                add_linear(f"{block}.{part}", width, width, f"attention/{part}", std)
+            add_linear(f"{block}.out", width, width, "attention/out", out_std)
+            add_norm(f"{block}.mlp_norm")
+            add_linear(f"{block}.mlp_in", 4 * width, width, "mlp/mlp_in", mlp_in_std)
+            add_linear(f"{block}.mlp_out", width, 4 * width, "mlp/mlp_out", scaled)
+        add_norm("final_norm")
+        return specs
+
+    def hidden(
+        self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], record: Record | None = None
+    ) -> Float[Tensor, "batch seq width"]:
+        """The residual stream after the final norm. `record` is told every step on the way (`trace`)."""
+        record = record or ignore
+        stream = parameters["token"][tokens] + parameters["position"][: tokens.shape[1]]
+        record("embedding", stream)
+        for layer in range(self.layers):
+            block = f"block{layer}"
+            attended = self.attend(parameters, block, norm(stream, parameters, f"{block}.attention_norm"), record)
+            record(f"{block}.attention_out", attended)
+            stream = stream + attended
+            record(f"{block}.middle", stream)
+            inner = linear(norm(stream, parameters, f"{block}.mlp_norm"), parameters, f"{block}.mlp_in")
+            active = F.gelu(inner, approximate="tanh")
+            record(f"{block}.mlp_active", active)
+            stream = stream + linear(active, parameters, f"{block}.mlp_out")
+            record(f"{block}.stream", stream)
+        final = norm(stream, parameters, "final_norm")
+        record("final", final)
+        return final
+
+    def attend(
+        self, parameters: Parameters, block: str, x: Float[Tensor, "batch seq width"], record: Record
+    ) -> Float[Tensor, "batch seq width"]:
+        batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
+
+        def heads_of(part: str) -> Float[Tensor, "batch head seq channel"]:
+            return linear(x, parameters, f"{block}.{part}").reshape(split).transpose(1, 2)
+
+        value = heads_of("v")
+        if self.attention == "prefix-sum":
+            mixed = value.cumsum(dim=2)  # a lower triangle of ones as the attention matrix
+        else:
+            scores = heads_of("q") @ heads_of("k").transpose(2, 3) / math.sqrt(split[-1])
+            future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
+            record(f"{block}.attention", weights)
+            mixed = weights @ value
+        return linear(mixed.transpose(1, 2).reshape(batch, length, width), parameters, f"{block}.out")
+
+    def unembed(
+        self, parameters: Parameters, hidden: Float[Tensor, "*places width"]
+    ) -> Float[Tensor, "*places vocab"]:
+        return hidden @ parameters["unembed"].T
+
+    def trace(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> dict[str, Tensor]:
+        """What happens inside, by name.
+
+        embedding, blockN.middle (after attention), blockN.stream (after the MLP), final (after the final
+        norm): (batch, seq, width); blockN.attention: (batch, head, query, key); blockN.attention_out:
+        (batch, seq, width); blockN.mlp_active: (batch, seq, 4 width); logits: (batch, seq, vocab).
+        """
+        values: dict[str, Tensor] = {}
+        hidden = self.hidden(parameters, tokens, values.__setitem__)
+        values["logits"] = self.unembed(parameters, hidden)
+        return values
+
+
+def ignore(_name: str, _value: Tensor) -> None:
+    """Record nothing."""
+
+
+def norm(x: Tensor, parameters: Parameters, name: str) -> Tensor:
+    weight, bias = parameters[f"{name}.weight"], parameters[f"{name}.bias"]
+    return F.layer_norm(x, weight.shape, weight, bias, NORM_EPSILON)
+
+
+def linear(x: Tensor, parameters: Parameters, name: str) -> Tensor:
+    return F.linear(x, parameters[f"{name}.weight"], parameters[f"{name}.bias"])

@@ -1,0 +1,72 @@
+"""Writing files so that a reader sees the whole file or none of it."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from icecore.errors import InputError
+
+
+@contextlib.contextmanager
+def write_whole(path: Path | str) -> Iterator[IO[str]]:
+    """Open a text file that appears at `path` only when the block ends without an exception."""
+    path = Path(path)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("w", encoding="utf-8") as stream:  # a device or a pipe: there is nothing to replace
+            yield stream
+        return
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write, which takes the place of `path` when the block ends without an exception.
+
+    It is a hidden file in the same folder, is flushed to the disk, and is renamed.
+    """
+    if path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder; name a file")
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.chmod(0o666 & ~current_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"cannot write {path}: {reason}; choose another path or free it") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def current_umask() -> int:
+    """The process's umask (the system only tells it by setting it)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_json(path: Path, value: object) -> None:
+    with write_whole(path) as stream:
+        json.dump(value, stream, indent=1)
+        stream.write("\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the path") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); it is damaged or no file of icecore") from error

@@ -1,0 +1,46 @@
+"""Tensors on disk: safetensors, written whole, with a checksum that is checked on reading."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from icecore.errors import InputError
+from icecore.store.files import replacing
+
+
+def digest(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """SHA-256 of the tensors' names, types, shapes and bytes, in the order of their names."""
+    sha = hashlib.sha256()
+    for name, tensor in sorted(tensors):
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        sha.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sha.hexdigest()
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+    """Write tensors with notes (anything JSON can hold) and a checksum; all of it appears, or nothing."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = {"notes": json.dumps(notes), "sha256": digest(tensors.items())}
+    with replacing(path) as temporary:
+        safetensors.torch.save_file(tensors, temporary, metadata)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote; a damaged file is an error that says so."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            metadata = file.metadata() or {}
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}; check the path") from None
+    except (OSError, safetensors.SafetensorError) as error:
+        raise InputError(f"{path} is damaged ({error}); delete it, and train again or --resume") from error
+    if metadata.get("sha256") != digest(tensors.items()):
+        raise InputError(f"{path} is damaged: its checksum is wrong; delete it, and train again or --resume")
+    return tensors, json.loads(metadata["notes"])

@@ -1,0 +1,108 @@
+"""Training a population of seeds of one model on one task."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from icecore.errors import InputError, Interrupted, require
+from icecore.models import Model
+from icecore.tasks import Task
+from icecore.training.config import Optimization, RunConfig
+from icecore.training.loop import Cadence, Progress, Watch, evaluate, stored_result, train_run
+from icecore.training.population import Population
+from icecore.training.presets import preset_optimization, preset_sizes
+from icecore.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A trained population and its result."""
+
+    config: RunConfig
+    result: dict[str, Any]
+    population: Population
+    path: Path | None
+
+    @property
+    def accuracy(self) -> list[float]:
+        """Test accuracy at the end of training, one a seed."""
+        return self.result["accuracy"]
+
+
+def train(
+    task: Task,
+    model: Model,
+    trainable: str = "embeddings",
+    seeds: int | Iterable[int] = 1,
+    *,
+    preset: str = "released",
+    data_seed: int = 0,
+    positions: int | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    with_body: bool = False,
+    device: str = "auto",
+    watch: Watch | None = None,
+    task_source: str = "",
+    log_every: int | None = None,
+    evaluate_every: int | None = None,
+    checkpoint_every: int | None = None,
+    **optimization: Any,
+) -> Runs:
+    """Train `seeds` networks at once; what is not said of the optimization (steps, batch, lr, ...) is the preset's.
+
+    With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
+    """
+    base = preset_optimization(task, model, preset)
+    unknown = optimization.keys() - base.__dataclass_fields__.keys()
+    require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
+    config = RunConfig(
+        task=task,
+        model=model,
+        sizes=preset_sizes(task, positions),
+        trainable=trainable,
+        optimization=Optimization(**{**vars(base), **optimization}),
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        data_seed=data_seed,
+        task_source=task_source or task.name,
+    )
+    cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
+    folder = None if out is None else RunFolder.of(config, Path(out))
+    path = None if folder is None else folder.path
+    if folder is not None:
+        if folder.is_complete and not overwrite:
+            _, population = folder.load(pick_device(device))
+            return Runs(config, stored_result(folder), population, path)
+        folder.begin(config, resume, overwrite)
+    result, population = train_run(config, pick_device(device), cadence, folder, with_body, watch)
+    return Runs(config, result, population, path)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda needs a CUDA device, and torch finds none; use --device cpu or auto")
+    require(name in ("cpu", "cuda"), f"device must be auto, cpu or cuda, got '{name}'")
+    return torch.device(name)
+
+
+__all__ = [
+    "Interrupted",
+    "Optimization",
+    "Population",
+    "Progress",
+    "RunConfig",
+    "RunFolder",
+    "Runs",
+    "Watch",
+    "evaluate",
+    "pick_device",
+    "stored_result",
+    "train",
+]

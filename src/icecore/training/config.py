@@ -1,0 +1,119 @@
+"""What a run is: a task, a model, what trains, how, and which seeds. Frozen, checked when made, hashed."""
+
+import dataclasses
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from icecore.errors import InputError, require
+from icecore.models import MODELS, Model, Sizes, trained_names
+from icecore.tasks import Task, make_task
+from icecore.tasks.loading import setting_fields
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """AdamW with warm-up and a schedule; SOURCE for the defaults: appendix D.3 and the released scripts."""
+
+    steps: int = 10_000
+    batch: int = 1_000
+    lr: float = 1e-3
+    weight_decay: float = 1e-3  # of matrices, embeddings among them; not of biases and norms
+    warmup_steps: int = 500
+    schedule: Literal["cosine", "constant"] = "cosine"
+    clip: float = 1.0  # gradient norm of each seed
+
+    def __post_init__(self) -> None:
+        for field in ("steps", "batch"):
+            require(getattr(self, field) >= 1, f"{field} must be at least 1, got {getattr(self, field)}")
+        for field in ("lr", "weight_decay", "warmup_steps", "clip"):
+            value = getattr(self, field)
+            require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
+
+    def lr_at(self, step: int) -> float:
+        """The learning rate of step 0, 1, ...; SOURCE: Hugging Face's cosine schedule, whose first step has rate 0."""
+        if step < self.warmup_steps:
+            return self.lr * step / self.warmup_steps
+        if self.schedule == "constant":
+            return self.lr
+        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
+        return self.lr * 0.5 * (1 + math.cos(math.pi * done))
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One population: the same in everything but the seeds of the initial weights."""
+
+    task: Task
+    model: Model
+    sizes: Sizes
+    trainable: str = "embeddings"
+    optimization: Optimization = Optimization()
+    seeds: tuple[int, ...] = (0,)
+    data_seed: int = 0
+    task_source: str = ""  # a task's name, or FILE.py:CLASS; where to find the class again
+
+    def __post_init__(self) -> None:
+        require(len(self.seeds) > 0, "a run needs at least one seed")
+        require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
+        require(
+            self.sizes.positions >= self.task.max_length,
+            f"the model needs a position for each token: {self.task.name} has sequences of up to "
+            f"{self.task.max_length}, positions is {self.sizes.positions}",
+        )
+        trained_names(self.model, self.sizes, self.trainable)
+
+    def as_json(self) -> dict[str, Any]:
+        settings = {field.name: getattr(self.task, field.name) for field in setting_fields(type(self.task))}
+        return {
+            "task": {"name": self.task_source or self.task.name, "version": self.task.version, "settings": settings},
+            "model": {"name": self.model.name, "settings": dataclasses.asdict(self.model)},
+            "positions": self.sizes.positions,
+            "trainable": self.trainable,
+            "optimization": dataclasses.asdict(self.optimization),
+            "seeds": list(self.seeds),
+            "data_seed": self.data_seed,
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "RunConfig":
+        try:
+            task = make_task(value["task"]["name"], settings=value["task"]["settings"])
+            version = value["task"]["version"]
+            if task.version != version:
+                raise InputError(
+                    f"the run was made with version {version} of {task.name}, this is version {task.version}; "
+                    "train again"
+                )
+            return RunConfig(
+                task=task,
+                model=MODELS[value["model"]["name"]](**value["model"]["settings"]),
+                sizes=Sizes(task.vocab_size, value["positions"]),
+                trainable=value["trainable"],
+                optimization=Optimization(**value["optimization"]),
+                seeds=tuple(value["seeds"]),
+                data_seed=value["data_seed"],
+                task_source=value["task"]["name"],
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError(f"this is no config of a run ({type(error).__name__}: {error})") from error
+
+    @property
+    def run_id(self) -> str:
+        """Names the run: any change of the config gives another one."""
+        text = json.dumps(self.as_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:
+    """Where two configs differ, as `lr: 0.001, not 0.01`."""
+    found = []
+    for key in sorted(first.keys() | second.keys()):
+        a, b = first.get(key), second.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            found.append(f"{prefix}{key} {a}, not {b}")
+    return found

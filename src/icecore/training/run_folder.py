@@ -1,0 +1,137 @@
+"""A run on disk: config first, checkpoints on the way, the result last. Its presence means complete."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from icecore.errors import InputError
+from icecore.store import digest, load_tensors, read_json, save_tensors, write_json, write_whole
+from icecore.training.config import RunConfig, differences
+from icecore.training.population import Population
+
+CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
+    "config.json",
+    "metrics.jsonl",
+    "checkpoint.safetensors",
+    "weights.safetensors",
+    "result.json",
+)
+
+
+class RunFolder:
+    """The files of one run. Every file but the metrics is written whole; metrics grow line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @staticmethod
+    def of(config: RunConfig, out: Path) -> "RunFolder":
+        return RunFolder(out / config.task.name / config.run_id)
+
+    @property
+    def is_complete(self) -> bool:
+        return (self.path / RESULT).exists()
+
+    @property
+    def is_begun(self) -> bool:
+        return (self.path / CONFIG).exists()
+
+    def begin(self, config: RunConfig, resume: bool, overwrite: bool) -> None:
+        """Make the folder, or make sure that it may be gone on with."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; choose another --out")
+        if self.is_begun and not overwrite:
+            stored = read_json(self.path / CONFIG)
+            if stored != config.as_json():
+                raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
+            if not resume:
+                raise InputError(
+                    f"{self.path} holds an unfinished run; add --resume to go on with it, or --overwrite to start again"
+                )
+            return
+        if resume and not self.is_begun:
+            raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
+        if not self.is_begun and self.path.exists() and any(self.path.iterdir()):
+            raise InputError(f"{self.path} holds files that are no run's; choose another --out")
+        for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
+            (self.path / name).unlink(missing_ok=True)
+        write_json(self.path / CONFIG, config.as_json())
+
+    def nearest(self, config: RunConfig) -> str:
+        """Of the runs beside this one, how the one that is most like it differs."""
+        candidates = [
+            differences(read_json(path), config.as_json()) for path in sorted(self.path.parent.glob(f"*/{CONFIG}"))
+        ]
+        if not candidates:
+            return "there is no run yet"
+        closest = min(candidates, key=len)
+        return f"of the runs there, the nearest has another config ({'; '.join(closest[:3])})"
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        with (self.path / METRICS).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+    def metrics(self) -> Iterable[dict[str, Any]]:
+        """The rows written so far; a last line that was cut off is left out."""
+        path = self.path / METRICS
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+    def forget_metrics_after(self, step: int) -> None:
+        rows = [row for row in self.metrics() if row["step"] <= step]
+        with write_whole(self.path / METRICS) as stream:
+            stream.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
+        save_tensors(self.path / CHECKPOINT, tensors, {"step": step})
+
+    def load_checkpoint(self) -> tuple[int, dict[str, Tensor]] | None:
+        if not (self.path / CHECKPOINT).exists():
+            return None
+        tensors, notes = load_tensors(self.path / CHECKPOINT)
+        return notes["step"], tensors
+
+    def finish(self, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
+        """Weights, then the result, then the checkpoint goes: killed in between, a run resumes to the same end."""
+        tensors = {**population.trained, **(population.frozen if with_body else {})}
+        save_tensors(self.path / WEIGHTS, tensors, {"body_sha256": body_digests(population), "with_body": with_body})
+        write_json(self.path / RESULT, result)
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+
+    def load(self, device: torch.device) -> tuple[RunConfig, Population]:
+        """The run's config and its trained population; the frozen body is made again, and checked."""
+        if not self.is_begun:
+            raise InputError(f"{self.path} is no run: it has no {CONFIG}")
+        config = RunConfig.from_json(read_json(self.path / CONFIG))
+        if not self.is_complete:
+            raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
+        tensors, notes = load_tensors(self.path / WEIGHTS)
+        population = Population(config.model, config.sizes, config.seeds, config.trainable, device)
+        with torch.no_grad():
+            for name, value in {**population.trained, **population.frozen}.items():
+                if name in tensors:
+                    value.copy_(tensors[name])
+        made = body_digests(population)
+        for seed, ours, stored in zip(config.seeds, made, notes["body_sha256"], strict=True):
+            if ours != stored:
+                raise InputError(
+                    f"the frozen body of seed {seed} made here (SHA-256 {ours[:12]}) is not the one of {self.path} "
+                    f"({stored[:12]}): another version of torch makes other random numbers; use the versions in "
+                    f"{RESULT}, or train again with --with-body"
+                )
+        return config, population
+
+
+def body_digests(population: Population) -> list[str]:
+    """For each seed, the SHA-256 of all that is frozen."""
+    return [
+        digest((name, value[index]) for name, value in population.frozen.items())
+        for index in range(len(population.seeds))
+    ]

@@ -1,0 +1,256 @@
+"""Training: what is frozen stays frozen, seeds are what they are alone, the schedule, the data by step."""
+
+import math
+
+import pytest
+import torch
+
+import icecore as ice
+from icecore.errors import InputError
+from icecore.models import LSTM, Sizes, Transformer, initialize
+from icecore.tasks import DecimalAddition, Imitation, ModularAddition, Needle, Parentheses
+from icecore.training import Optimization, Population, RunConfig
+from icecore.training.population import clip_each_seed, losses, predict, scored_positions
+from icecore.training.stream import Stream
+
+CPU = torch.device("cpu")
+TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
+MODEL = Transformer(width=16, init="matched")
+SHORT = {"steps": 12, "batch": 16, "lr": 1e-2, "warmup_steps": 4}
+
+
+def one_batch(task=TASK, count=32):
+    return task.sample(count, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("model", [MODEL, LSTM(width=16)], ids=str)
+@pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed"])
+def test_what_is_frozen_stays_the_same_to_the_bit(model, trainable):
+    runs = ice.train(TASK, model, trainable, seeds=2, **SHORT)
+    sizes = runs.config.sizes
+    for index, seed in enumerate(runs.config.seeds):
+        start = initialize(model, sizes, seed)
+        for name, value in runs.population.frozen.items():
+            assert torch.equal(value[index], start[name])
+            assert value.grad is None
+            assert not value.requires_grad
+        for name, value in runs.population.trained.items():
+            assert not torch.equal(value[index], start[name]), f"{name} trained"
+
+
+def test_counts_say_what_trains():
+    result = ice.train(TASK, MODEL, "embeddings", **SHORT).result
+    assert result["trained_parameters"] == 16 * (40 + 100 + 40)
+    assert result["trained_parameters"] + result["frozen_parameters"] == sum(
+        value.numel() for value in initialize(MODEL, Sizes(40, 100), 0).values()
+    )
+
+
+@pytest.mark.parametrize("model", [MODEL, LSTM(width=16)], ids=str)
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_a_seed_in_a_population_is_the_seed_alone(model, trainable):
+    together, curves = [], []
+    runs = ice.train(
+        TASK, model, trainable, seeds=[5, 2, 9], watch=lambda p: together.append(p.loss), log_every=1, **SHORT
+    )
+    for index, seed in enumerate([5, 2, 9]):
+        alone = ice.train(
+            TASK, model, trainable, seeds=[seed], watch=lambda p: curves.append(p.loss[0]), log_every=1, **SHORT
+        )
+        for name, value in alone.population.frozen.items():
+            assert torch.equal(value[0], runs.population.frozen[name][index])
+        # The same sums in another order: float32 rounding, amplified by 12 steps of Adam.
+        curve = [loss[index] for loss in together]
+        assert curve == pytest.approx(curves, abs=2e-4)
+        curves.clear()
+
+
+def test_seeds_of_weights_and_of_data_are_separate():
+    def first_loss(**seeds):
+        losses: list[float] = []
+        ice.train(TASK, MODEL, watch=lambda p: losses.append(p.loss[0]), log_every=1, **SHORT, **seeds)
+        return losses[0]
+
+    assert first_loss(seeds=[0], data_seed=0) == first_loss(seeds=[0], data_seed=0)
+    assert first_loss(seeds=[1], data_seed=0) != first_loss(seeds=[0], data_seed=0)
+    assert first_loss(seeds=[0], data_seed=1) != first_loss(seeds=[0], data_seed=0)
+
+
+def test_the_schedule_by_hand():
+    cosine = Optimization(steps=1500, lr=2.0, warmup_steps=500)
+    assert cosine.lr_at(0) == 0
+    assert cosine.lr_at(250) == 1.0
+    assert cosine.lr_at(500) == 2.0
+    assert cosine.lr_at(1000) == pytest.approx(1.0)
+    assert cosine.lr_at(1500) == pytest.approx(0.0)
+    assert Optimization(steps=1500, lr=2.0, warmup_steps=0, schedule="constant").lr_at(1499) == 2.0
+
+
+def test_the_schedule_is_hugging_faces():
+    from transformers import get_cosine_schedule_with_warmup
+
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.3)
+    theirs = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=7, num_training_steps=40)
+    ours = Optimization(steps=40, lr=0.3, warmup_steps=7)
+    for step in range(40):
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(ours.lr_at(step))
+        optimizer.step()
+        theirs.step()
+
+
+def test_clipping_is_per_seed_and_torchs():
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, 4, 5), (3, 7)]
+    parameters = [torch.zeros(shape, requires_grad=True) for shape in shapes]
+    scales = torch.tensor([0.01, 1.0, 100.0])  # seed 0 is far below the limit
+    for parameter in parameters:
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.grad = noise * scales.view(-1, *[1] * (parameter.ndim - 1))
+    expected = []
+    for seed in range(3):
+        alone = [torch.zeros(shape[1:], requires_grad=True) for shape in shapes]
+        for one, parameter in zip(alone, parameters, strict=True):
+            assert parameter.grad is not None
+            one.grad = parameter.grad[seed].clone()
+        torch.nn.utils.clip_grad_norm_(alone, 1.0)
+        expected.append([one.grad for one in alone])
+    clip_each_seed(parameters, 1.0)
+    for seed in range(3):
+        for parameter, wanted in zip(parameters, expected[seed], strict=True):
+            assert parameter.grad is not None
+            assert wanted is not None
+            assert torch.allclose(parameter.grad[seed], wanted)
+
+
+def test_decay_is_for_matrices_alone():
+    """With no gradient to speak of, a decayed parameter shrinks by lr x decay a step and others stay."""
+    settings = {"steps": 1, "batch": 4, "lr": 0.1, "warmup_steps": 0, "clip": 0.0, "weight_decay": 0.5}
+    runs = ice.train(TASK, MODEL, "all", **settings)
+    start = initialize(MODEL, runs.config.sizes, 0)
+    for name, value in runs.population.trained.items():
+        factor = 0.95 if start[name].ndim > 1 else 1.0
+        assert torch.allclose(value[0], start[name] * factor), name
+
+
+def test_loss_is_the_mean_over_scored_positions():
+    task = DecimalAddition(digits=2)
+    batch = one_batch(task, 8)
+    population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
+    at = scored_positions(batch)
+    ours = losses(population.logits(batch, at), batch, at)
+    for index in range(2):
+        logits = MODEL.logits(population.parameters(index), batch.tokens)
+        by_hand = [
+            -logits[row, column].log_softmax(dim=-1)[batch.targets[row, column]]
+            for row, column in batch.scored.nonzero().tolist()
+        ]
+        assert ours[index].item() == pytest.approx(torch.stack(by_hand).mean().item(), rel=1e-5)
+
+
+def test_imitation_loss_is_kl():
+    def target(tokens):
+        return torch.nn.functional.one_hot(tokens[:, -1], 7).float().log_softmax(dim=-1)
+
+    task = Imitation(length=4, vocabulary=7, target=target)
+    batch = one_batch(task, 6)
+    population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
+    at = scored_positions(batch)
+    logits = population.logits(batch, at)
+    assert batch.target_log_probs is not None
+    expected = torch.nn.functional.kl_div(
+        logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
+    )
+    assert losses(logits, batch, at)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_predictions_do_not_depend_on_how_many_rows_go_at_once():
+    population = Population(MODEL, Sizes(40, 100), (0, 1), "embeddings", CPU)
+    batch = one_batch()
+    whole, whole_loss = predict(population, batch)
+    parts, parts_loss = predict(population, batch, rows_at_once=5)
+    assert torch.equal(whole, parts)
+    assert torch.allclose(whole_loss, parts_loss)
+
+
+def test_trimming_changes_no_logit():
+    batch = one_batch(Needle(), 4)
+    trimmed = batch.trimmed()
+    assert trimmed.tokens.shape[1] == int(batch.lengths.max()) < 61
+    population = Population(MODEL, Sizes(256, 100), (0,), "embeddings", CPU)
+    before = population.logits(batch, scored_positions(batch))
+    assert torch.allclose(before, population.logits(trimmed, scored_positions(trimmed)), atol=1e-6)
+
+
+def test_data_are_a_function_of_the_step():
+    for task in (TASK, ModularAddition(modulus=11)):
+        forward, backward = Stream(task, 16, 3, CPU), Stream(task, 16, 3, CPU)
+        steps = range(0, 3 * forward.batches_per_block, max(1, forward.batches_per_block // 2))
+        wanted = [forward.batch_at(step).tokens for step in steps]
+        again = [backward.batch_at(step).tokens for step in reversed(steps)]
+        assert all(torch.equal(a, b) for a, b in zip(wanted, reversed(again), strict=True))
+        assert not torch.equal(Stream(task, 16, 4, CPU).batch_at(0).tokens, wanted[0])
+
+
+def test_an_epoch_is_every_item_once_with_a_smaller_last_batch():
+    task = ModularAddition(modulus=11)  # 114 items to train on
+    stream = Stream(task, 50, 0, CPU)
+    epochs = [[stream.batch_at(step) for step in range(start, start + 3)] for start in (0, 3)]
+    for batches in epochs:
+        assert [len(batch) for batch in batches] == [50, 50, 14]
+        items = {item for batch in batches for item in task.items(batch)}
+        assert items == set(task.train_items())
+    assert not torch.equal(epochs[0][0].tokens, epochs[1][0].tokens)
+
+
+def test_training_learns_what_floors_cannot():
+    """A random transformer of width 64 on a small needle: far above its floors, below chance's reach."""
+    task = Needle(max_pairs=2, values=6, vocabulary=12, test_size=10)
+    runs = ice.train(
+        task, Transformer(width=64, init="matched"), "embeddings", steps=400, batch=64, lr=1e-2, warmup_steps=50
+    )
+    assert runs.result["accuracy"][0] == 1.0
+    assert max(runs.result["floors"].values()) < 0.95
+
+
+def test_a_non_finite_loss_stops_the_run_and_names_step_and_seed(tmp_path):
+    settings = SHORT | {"steps": 50, "lr": 1e30, "warmup_steps": 0}
+    with pytest.raises(InputError, match=r"loss of seed 7 is not finite at step \d+; the last good checkpoint is step"):
+        ice.train(TASK, MODEL, "all", seeds=[7], out=tmp_path, checkpoint_every=1, **settings)
+
+
+def test_configs_survive_json_and_name_their_run():
+    base = RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80))
+    assert RunConfig.from_json(base.as_json()) == RunConfig(
+        Parentheses(), Transformer(width=8), Sizes(4, 80), task_source="parentheses"
+    )
+    others = [
+        RunConfig(Parentheses(max_pairs=29), Transformer(width=8), Sizes(4, 80)),
+        RunConfig(Parentheses(), Transformer(width=16), Sizes(4, 80)),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 81)),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), "all"),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), seeds=(1,)),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), data_seed=1),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), optimization=Optimization(lr=0.1)),
+    ]
+    assert len({config.run_id for config in [base, *others]}) == 8
+
+
+def test_presets_settle_what_paper_and_scripts_disagree_on():
+    from icecore.tasks import Memorization
+    from icecore.training.presets import preset_model, preset_optimization
+
+    def settings(task, model, preset):
+        optimization = preset_optimization(task, model, preset)
+        return optimization.lr, optimization.weight_decay
+
+    transformer, lstm = Transformer(width=8), LSTM(width=8)
+    assert settings(Memorization(), transformer, "released") == (5e-3, 1e-4)
+    assert settings(Memorization(), transformer, "paper") == (1e-3, 1e-3)
+    assert settings(Needle(), lstm, "released") == (1e-3, 1e-3)
+    assert settings(Needle(), lstm, "paper") == (5e-3, 1e-3)
+    assert preset_model(Needle(), Transformer, "paper") == {"init": "paper"}
+    modular = preset_optimization(ModularAddition(), transformer, "released")
+    assert modular.steps == 5_000 * math.ceil(37_620 / 4_000)
+    memorization = preset_optimization(Memorization(), transformer, "released")
+    assert memorization.steps == 21_000 * 512 * 512 // memorization.batch
