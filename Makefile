@@ -4,11 +4,8 @@ BIN := .venv/bin
 
 .PHONY: demo test lint format clean
 
-demo: .venv/installed ## the tasks, their floors, the authors' test items, the sampling speed
-	$(BIN)/icecore tasks
-	$(BIN)/icecore data needle --preset released --split test --out runs/demo/needle-test.jsonl
-	$(BIN)/icecore tasks --check examples/reversal.py:Reversal
-	$(BIN)/icecore bench --what data
+demo: .venv/installed ## the claim on a laptop: floor, U only, Random, Normal, and a picture
+	$(BIN)/icecore demo
 
 test: .venv/installed ## the whole test suite
 	$(BIN)/python -m pytest

@@ -20,6 +20,7 @@ STREAMING = [
     for task_class in (Needle, DecimalAddition, Parentheses)
     for preset in ("released", "paper")
 ]
+STREAMING.append(Parentheses(max_pairs=12, min_length=7))
 DRAWS = 20_000
 
 

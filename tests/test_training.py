@@ -10,7 +10,7 @@ from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
 from icecore.tasks import DecimalAddition, Imitation, ModularAddition, Needle, Parentheses
 from icecore.training import Optimization, Population, RunConfig
-from icecore.training.population import clip_each_seed, losses, predict, scored_positions
+from icecore.training.population import clip_each_seed, losses, predict
 from icecore.training.stream import Stream
 
 CPU = torch.device("cpu")
@@ -137,8 +137,7 @@ def test_loss_is_the_mean_over_scored_positions():
     task = DecimalAddition(digits=2)
     batch = one_batch(task, 8)
     population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
-    at = scored_positions(batch)
-    ours = losses(population.logits(batch, at), batch, at)
+    ours = losses(population.logits(batch), batch)
     for index in range(2):
         logits = MODEL.logits(population.parameters(index), batch.tokens)
         by_hand = [
@@ -148,6 +147,40 @@ def test_loss_is_the_mean_over_scored_positions():
         assert ours[index].item() == pytest.approx(torch.stack(by_hand).mean().item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
+@pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed", "all"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        TASK,
+        DecimalAddition(digits=2, test_size=50),
+        DecimalAddition(digits=2, scored="target-is-digit", test_size=50),
+        Parentheses(max_pairs=8, test_size=50),
+        ModularAddition(modulus=11),
+    ],
+    ids=lambda task: task.name,
+)
+def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention):
+    model = Transformer(width=16, init="matched", attention=attention)
+    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU)
+    for part in (population.trained, population.frozen):
+        for name, value in part.items():
+            part[name] = value.detach().double().requires_grad_(value.requires_grad)
+    batch = one_batch(task, 20)
+
+    def gradients(plain):
+        logits = population.logits(batch, plain=plain)
+        wanted = torch.autograd.grad(losses(logits, batch).sum(), list(population.trained.values()), allow_unused=True)
+        return [logits, *wanted]
+
+    for ours, twins in zip(gradients(False), gradients(True), strict=True):
+        if ours is None or twins is None:
+            # What linearized attention never reads; the packed form never makes its graph either.
+            assert attention == "prefix-sum"
+        else:
+            assert torch.allclose(ours, twins, rtol=1e-9, atol=1e-12)  # float64
+
+
 def test_imitation_loss_is_kl():
     def target(tokens):
         return torch.nn.functional.one_hot(tokens[:, -1], 7).float().log_softmax(dim=-1)
@@ -155,13 +188,12 @@ def test_imitation_loss_is_kl():
     task = Imitation(length=4, vocabulary=7, target=target)
     batch = one_batch(task, 6)
     population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
-    at = scored_positions(batch)
-    logits = population.logits(batch, at)
+    logits = population.logits(batch)
     assert batch.target_log_probs is not None
     expected = torch.nn.functional.kl_div(
         logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
     )
-    assert losses(logits, batch, at)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert losses(logits, batch)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_predictions_do_not_depend_on_how_many_rows_go_at_once():
@@ -178,8 +210,7 @@ def test_trimming_changes_no_logit():
     trimmed = batch.trimmed()
     assert trimmed.tokens.shape[1] == int(batch.lengths.max()) < 61
     population = Population(MODEL, Sizes(256, 100), (0,), "embeddings", CPU)
-    before = population.logits(batch, scored_positions(batch))
-    assert torch.allclose(before, population.logits(trimmed, scored_positions(trimmed)), atol=1e-6)
+    assert torch.allclose(population.logits(batch), population.logits(trimmed), atol=1e-6)
 
 
 def test_data_are_a_function_of_the_step():

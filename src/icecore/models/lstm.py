@@ -1,6 +1,7 @@
 """The textbook LSTM between an embedding and an output layer with a bias."""
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -52,17 +53,20 @@ class LSTM(Model):
             for layer in range(self.layers)
             for part in ("input.weight", "hidden.weight", "input.bias", "hidden.bias")
         ]
-        output, _, _ = torch.lstm(
-            embedded,
-            (start, start),
-            weights,
-            has_biases=True,
-            num_layers=self.layers,
-            dropout=0.0,
-            train=torch.is_grad_enabled(),
-            bidirectional=False,
-            batch_first=True,
-        )
+        with warnings.catch_warnings():
+            # cuDNN copies the weights into one block at every call, and says so; for now it may.
+            warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
+            output, _, _ = torch.lstm(
+                embedded,
+                (start, start),
+                weights,
+                has_biases=True,
+                num_layers=self.layers,
+                dropout=0.0,
+                train=torch.is_grad_enabled(),
+                bidirectional=False,
+                batch_first=True,
+            )
         return output
 
     def unembed(

@@ -42,7 +42,7 @@ def train(
     data_seed: int = 0,
     positions: int | None = None,
     out: Path | str | None = None,
-    resume: bool = False,
+    resume: bool | None = False,
     overwrite: bool = False,
     with_body: bool = False,
     device: str = "auto",
@@ -56,6 +56,7 @@ def train(
     """Train `seeds` networks at once; what is not said of the optimization (steps, batch, lr, ...) is the preset's.
 
     With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
+    `resume` goes on with an unfinished run of this config; None does so if there is one.
     """
     base = preset_optimization(task, model, preset)
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
@@ -70,15 +71,16 @@ def train(
         data_seed=data_seed,
         task_source=task_source or task.name,
     )
+    where = pick_device(device)
     cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
     folder = None if out is None else RunFolder.of(config, Path(out))
     path = None if folder is None else folder.path
     if folder is not None:
         if folder.is_complete and not overwrite:
-            _, population = folder.load(pick_device(device))
+            _, population = folder.load(where)
             return Runs(config, stored_result(folder), population, path)
         folder.begin(config, resume, overwrite)
-    result, population = train_run(config, pick_device(device), cadence, folder, with_body, watch)
+    result, population = train_run(config, where, cadence, folder, with_body, watch)
     return Runs(config, result, population, path)
 
 

@@ -64,6 +64,13 @@ class RunConfig:
             f"{self.task.max_length}, positions is {self.sizes.positions}",
         )
         trained_names(self.model, self.sizes, self.trainable)
+        train_set = self.task.train_set()
+        if train_set is not None:
+            require(
+                self.optimization.batch <= len(train_set),
+                f"batch must not exceed the {len(train_set)} training items of {self.task.name}, "
+                f"got {self.optimization.batch}",
+            )
 
     def as_json(self) -> dict[str, Any]:
         settings = {field.name: getattr(self.task, field.name) for field in setting_fields(type(self.task))}

@@ -17,7 +17,7 @@ from icecore.errors import InputError, Interrupted, require
 from icecore.process import prepare
 from icecore.tasks import Batch, Task
 from icecore.training.config import RunConfig
-from icecore.training.population import Population, clip_each_seed, losses, predict, scored_positions
+from icecore.training.population import Population, clip_each_seed, losses, predict
 from icecore.training.run_folder import RESULT, RunFolder
 from icecore.training.stream import Stream
 
@@ -122,8 +122,7 @@ class Trainer:
         batch = self.stream.batch_at(step)
         if self.on_cpu:  # elsewhere the longest length would have to be waited for
             batch = batch.trimmed()
-        at = scored_positions(batch)
-        loss = losses(self.population.logits(batch, at), batch, at)
+        loss = losses(self.population.logits(batch), batch)
         self.optimizer.zero_grad()
         loss.sum().backward()
         clip_each_seed(list(self.population.trained.values()), self.config.optimization.clip)

@@ -1,13 +1,14 @@
 """Many seeds of one model as one program. Only parameters have a seed axis; a batch serves all seeds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import Model, Positions, Sizes, initialize, trained_names
+from icecore.models import Model, Parameters, Positions, Sizes, Transformer, initialize, trained_names
+from icecore.models.packed import pack, packed_logits
 from icecore.tasks import Batch
 
 
@@ -36,31 +37,37 @@ class Population:
 
         return count(self.trained), count(self.frozen)
 
-    def logits(self, batch: Batch, at: Positions) -> Float[Tensor, "seed places vocab"]:
-        """Each seed's logits at some positions."""
+    def logits(self, batch: Batch, plain: bool = False) -> Float[Tensor, "seed scored vocab"]:
+        """Each seed's logits at the scored positions, row by row; `plain` computes all of them and picks."""
+        model = self.model
+        if isinstance(model, Transformer) and not plain:
+            packing = pack(batch.tokens, batch.scored)
+            return self.for_each_seed(lambda one: packed_logits(model, one, packing))
+        at = scored_positions(batch)
+        return self.for_each_seed(lambda one: model.logits(one, batch.tokens, at))
+
+    def for_each_seed(self, function: Callable[[Parameters], Tensor]) -> Float[Tensor, "seed ..."]:
+        """A function of one network's parameters, for all seeds at once."""
         if len(self.seeds) == 1 or not self.model.vectorizes:
-            return torch.stack(
-                [self.model.logits(self.parameters(index), batch.tokens, at) for index in range(len(self.seeds))]
-            )
-        everything = {**self.trained, **self.frozen}
-        return torch.func.vmap(lambda one: self.model.logits(one, batch.tokens, at))(everything)
+            return torch.stack([function(self.parameters(index)) for index in range(len(self.seeds))])
+        return torch.func.vmap(function)({**self.trained, **self.frozen})
 
 
 def scored_positions(batch: Batch) -> Positions:
     return Positions(*batch.scored.nonzero(as_tuple=True))
 
 
-def losses(logits: Float[Tensor, "seed places vocab"], batch: Batch, at: Positions) -> Float[Tensor, " seed"]:
+def losses(logits: Float[Tensor, "seed scored vocab"], batch: Batch) -> Float[Tensor, " seed"]:
     """Each seed's mean over scored positions: cross-entropy, or KL divergence from a target's distribution."""
     if batch.target_log_probs is not None:
         log_probs = logits.log_softmax(dim=-1)
-        goal = batch.target_log_probs[at.rows]
+        goal = batch.target_log_probs[scored_positions(batch).rows]
         return (goal.exp() * (goal - log_probs)).sum(dim=-1).mean(dim=-1)
-    goal = batch.targets[at.rows, at.columns].expand(len(logits), -1)
+    goal = batch.targets[batch.scored].expand(len(logits), -1)
     return F.cross_entropy(logits.flatten(0, 1), goal.flatten(), reduction="none").view(len(logits), -1).mean(dim=-1)
 
 
-def clip_each_seed(parameters: Iterator[Tensor] | list[Tensor], largest: float) -> Float[Tensor, " seed"]:
+def clip_each_seed(parameters: list[Tensor], largest: float) -> Float[Tensor, " seed"]:
     """Scale each seed's gradient to a norm of at most `largest`; the norms before that."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients]
@@ -81,8 +88,8 @@ def predict(population: Population, batch: Batch, rows_at_once: int = 1000) -> t
     for start in range(0, len(batch), rows_at_once):
         part = batch[start : start + rows_at_once]
         at = scored_positions(part)
-        logits = population.logits(part, at)
+        logits = population.logits(part)
         predictions[:, at.rows + start, at.columns] = logits.argmax(dim=-1)
-        total += losses(logits, part, at) * len(at.rows)
+        total += losses(logits, part) * len(at.rows)
         places += len(at.rows)
     return predictions, total / places

@@ -40,20 +40,20 @@ class RunFolder:
     def is_begun(self) -> bool:
         return (self.path / CONFIG).exists()
 
-    def begin(self, config: RunConfig, resume: bool, overwrite: bool) -> None:
-        """Make the folder, or make sure that it may be gone on with."""
+    def begin(self, config: RunConfig, resume: bool | None, overwrite: bool) -> None:
+        """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
         if self.is_begun and not overwrite:
             stored = read_json(self.path / CONFIG)
             if stored != config.as_json():
                 raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
-            if not resume:
+            if resume is False:
                 raise InputError(
                     f"{self.path} holds an unfinished run; add --resume to go on with it, or --overwrite to start again"
                 )
             return
-        if resume and not self.is_begun:
+        if resume is True and not self.is_begun:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
         if not self.is_begun and self.path.exists() and any(self.path.iterdir()):
             raise InputError(f"{self.path} holds files that are no run's; choose another --out")

@@ -2,7 +2,6 @@
 
 import torch
 
-from icecore.errors import require
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 
@@ -22,10 +21,6 @@ class Stream:
         if self.items is None:
             self.batches_per_block = max(1, BLOCK_TOKENS // (batch * task.max_length))
         else:
-            require(
-                batch <= len(self.items),
-                f"batch must not exceed the {len(self.items)} training items of {task.name}, got {batch}",
-            )
             self.batches_per_block = -(-len(self.items) // batch)
         self.block_index, self.block = -1, None
 

@@ -1,0 +1,1 @@
+"""Lists of runs that together answer a question."""

@@ -1,0 +1,271 @@
+"""Runs on disk: resuming to the same bits after any death, checks on loading, errors that say what to do."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import icecore as ice
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.models import Transformer
+from icecore.store import load_tensors
+from icecore.tasks import Needle
+from icecore.training import RunFolder, evaluate
+
+TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
+MODEL = Transformer(width=16, init="matched")
+SHORT = {"steps": 12, "batch": 16, "lr": 1e-2, "warmup_steps": 4, "seeds": 2}
+CPU = torch.device("cpu")
+FLAGS = (
+    "--max-pairs 3 --values 20 --vocabulary 40 --test-size 200 --width 16 --init matched --seeds 2 --batch 16 "
+    "--lr 0.01 --warmup-steps 4 --device cpu"
+).split()
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(step):
+    def watch(progress):
+        if progress.step >= step:
+            raise Stop
+
+    return watch
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    a, b = (load_tensors(path / "weights.safetensors")[0] for path in (first, second))
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def run_json(capsys, *arguments) -> dict:
+    assert main([str(argument) for argument in arguments]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return ice.train(TASK, MODEL, out=tmp_path_factory.mktemp("whole"), **SHORT)
+
+
+@pytest.mark.parametrize("died_at", [1, 5, 11, 12])
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path, whole, died_at):
+    with pytest.raises(Stop):
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(died_at), **SHORT)
+    runs = ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, resume=True, **SHORT)
+    assert runs.path is not None
+    assert same_weights(whole.path, runs.path)
+    assert runs.result["accuracy"] == whole.result["accuracy"]
+    steps = [row["step"] for row in RunFolder(runs.path).metrics()]
+    assert steps == list(range(1, 13)), "no step is logged twice"
+    assert sorted(path.name for path in runs.path.iterdir()) == [
+        "config.json",
+        "metrics.jsonl",
+        "result.json",
+        "weights.safetensors",
+    ]
+
+
+def test_the_last_step_saved_but_not_the_result(tmp_path, whole, monkeypatch):
+    monkeypatch.setattr(RunFolder, "finish", lambda *_: (_ for _ in ()).throw(Stop))
+    with pytest.raises(Stop):
+        ice.train(TASK, MODEL, out=tmp_path, **SHORT)
+    monkeypatch.undo()
+    runs = ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
+    assert same_weights(whole.path, runs.path)
+
+
+def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
+    """kill -9 wherever it hits, until the run is through; the bits are those of a run that was never killed."""
+    common = ["train", "needle", *FLAGS, "--steps", "150", "--checkpoint-every", "3"]
+    expected = run_json(capsys, *common, "--out", tmp_path / "whole", "--json")
+    command = [sys.executable, "-m", "icecore", *common, "--out", str(tmp_path / "killed")]
+    rng = random.Random(0)
+    folder = tmp_path / "killed" / "needle" / expected["run_id"]
+    kills = 0
+    while not (folder / "result.json").exists():
+        resume = ["--resume"] if (folder / "config.json").exists() else []
+        process = subprocess.Popen([*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if kills < 6:
+            time.sleep(rng.uniform(1.0, 4.0))
+            process.kill()
+        code = process.wait()
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+        leftovers = {path.name for path in folder.glob("*")} if folder.exists() else set()
+        assert all(name.startswith(".") or (folder / name).stat().st_size >= 0 for name in leftovers)
+    assert kills >= 1
+    assert same_weights(tmp_path / "whole" / "needle" / expected["run_id"], folder)
+
+
+def test_ctrl_c_saves_and_exits_130(tmp_path):
+    command = [sys.executable, "-m", "icecore", "train", "needle", *FLAGS, "--steps", "100000", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("needle/*/metrics.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with the same command and --resume" in err.splitlines()[-1]
+    assert list(tmp_path.glob("needle/*/checkpoint.safetensors"))
+
+
+def test_a_complete_run_is_loaded_not_repeated(tmp_path, whole):
+    def fail(_progress):
+        raise AssertionError("it trained again")
+
+    again = ice.train(TASK, MODEL, out=whole.path.parents[1], watch=fail, **SHORT)
+    assert again.result == whole.result
+    assert torch.equal(again.population.trained["token"], whole.population.trained["token"])
+
+
+def test_only_what_trained_is_stored_and_the_body_is_made_again(whole, tmp_path):
+    tensors, notes = load_tensors(whole.path / "weights.safetensors")
+    assert set(tensors) == {"token", "position", "unembed"}
+    config, population = RunFolder(whole.path).load(CPU)
+    measured = evaluate(population, config.task, config.task.test_set())
+    assert measured["accuracy"] == whole.result["accuracy"]
+    assert len(notes["body_sha256"]) == 2
+    with_body = ice.train(TASK, MODEL, out=tmp_path, with_body=True, **SHORT)
+    assert same_weights(with_body.path, with_body.path)
+    assert "block0.q.weight" in load_tensors(with_body.path / "weights.safetensors")[0]
+    RunFolder(with_body.path).load(CPU)
+
+
+def copied(whole, tmp_path) -> Path:
+    target = tmp_path / "needle" / whole.path.name
+    shutil.copytree(whole.path, target)
+    return target
+
+
+def test_another_body_is_refused_with_a_way_out(whole, tmp_path, monkeypatch):
+    path = copied(whole, tmp_path)
+    monkeypatch.setattr("icecore.models.transformer.BASE_STD", 0.03)  # as if random numbers had changed
+    with pytest.raises(InputError, match=r"frozen body of seed 0 .* train again with --with-body"):
+        RunFolder(path).load(CPU)
+
+
+@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
+def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
+    file = copied(whole, tmp_path) / "weights.safetensors"
+    content = bytearray(file.read_bytes())
+    if harm == "truncated":
+        content = content[: len(content) // 2]
+    elif harm == "flipped":
+        content[-5] ^= 1
+    else:
+        content.clear()
+    file.write_bytes(content)
+    assert main(["evaluate", str(file.parent)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert "is damaged" in err
+    assert err.count("\n") == 1
+
+
+def test_evaluate_show_and_export(whole, tmp_path, capsys):
+    evaluated = run_json(capsys, "evaluate", whole.path, "--json")
+    assert evaluated["accuracy"] == whole.result["accuracy"]
+    shown = run_json(capsys, "show", whole.path, "--json")
+    assert shown["result"] == whole.result
+    assert shown["config"]["seeds"] == [0, 1]
+    assert main(["show", str(whole.path)]) == 0
+    assert "trained_parameters: 2880" in capsys.readouterr().out
+    assert main(["export", str(whole.path), str(tmp_path / "hf"), "--seed", "1"]) == 0
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    batch = TASK.test_set()
+    ours = MODEL.logits(whole.population.parameters(1), batch.tokens)
+    with torch.no_grad():
+        assert torch.allclose(network(batch.tokens).logits, ours, atol=1e-5)
+    capsys.readouterr()
+    assert main(["export", str(whole.path), str(tmp_path / "hf")]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--width 18 --heads 4", "multiple of heads, got width 18 with 4 heads"),
+        ("--layers 0", "layers must be at least 1, got 0"),
+        ("--trainable tokens", "did you mean 'token'?"),
+        ("--positions 5", "positions is 5"),
+        ("--seeds none", "--seeds must be a number of seeds"),
+        ("--seeds 0", "--seeds must be at least 1"),
+        ("--seeds 1,1", "seeds must differ"),
+        ("--steps 0", "steps must be at least 1, got 0"),
+        ("--lr nan", "lr must be at least 0 and finite"),
+        ("--init mached", "did you mean 'matched'?"),
+        ("--schedule linear", "known: cosine, constant"),
+        ("--model lstm --heads 2", "has no heads"),
+        ("--resume", "nothing to resume"),
+        ("--device tpu", "device must be auto, cpu or cuda"),
+        ("--evaluate-every 0", "evaluate_every must be at least 1"),
+        ("--out /dev/null/x", "cannot write"),
+        ("--preset papr", "did you mean 'paper'?"),
+    ],
+)
+def test_bad_flags_are_one_line_and_exit_code_2(capsys, tmp_path, flags, message):
+    base = ["train", "needle", "--max-pairs", "3", "--width", "16", "--steps", "2", "--out", str(tmp_path)]
+    assert main([*base, *flags.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_a_gpu_says_what_to_do(capsys, tmp_path):
+    assert main(["train", "needle", "--device", "cuda", "--out", str(tmp_path)]) == 2
+    assert "use --device cpu or auto" in capsys.readouterr().err
+
+
+def test_folders_that_are_not_this_run(tmp_path, whole):
+    other = copied(whole, tmp_path / "unfinished")
+    (other / "result.json").unlink()
+    with pytest.raises(InputError, match="add --resume to go on with it, or --overwrite"):
+        ice.train(TASK, MODEL, out=tmp_path / "unfinished", **SHORT)
+    with pytest.raises(InputError, match=r"nearest has another config \(optimization.lr 0.01, not 0.02\)"):
+        ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **{**SHORT, "lr": 0.02})
+    foreign = tmp_path / "foreign" / "needle" / whole.path.name
+    foreign.mkdir(parents=True)
+    (foreign / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match="holds files that are no run's"):
+        ice.train(TASK, MODEL, out=tmp_path / "foreign", **SHORT)
+    assert (foreign / "thesis.tex").read_text() == "precious"
+    config = json.loads((other / "config.json").read_text())
+    config["optimization"]["lr"] = 5
+    (other / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="not the config it was made with"):
+        ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **SHORT)
+
+
+def test_out_of_memory_names_what_to_try(monkeypatch):
+    def explode(*_arguments, **_settings):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("icecore.training.population.Population.logits", explode)
+    with pytest.raises(InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"):
+        ice.train(TASK, MODEL, **SHORT)
+
+
+def test_a_users_task_trains_and_loads_again(tmp_path, capsys):
+    example = Path(__file__).parents[1] / "examples" / "reversal.py"
+    flags = ["--length", "3", "--width", "16", "--steps", "3", "--batch", "8", "--out", str(tmp_path)]
+    trained = run_json(capsys, "train", f"{example}:Reversal", *flags, "--json")
+    evaluated = run_json(capsys, "evaluate", trained["run"], "--json")
+    assert evaluated["accuracy"] == trained["accuracy"]
