@@ -2,4 +2,6 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook(["icecore.tasks", "icecore.models"], "beartype.beartype")  # where tensors are; typer tells no true types
+install_import_hook(
+    ["icecore.tasks", "icecore.models"], "beartype.beartype"
+)  # where tensors are; typer tells no true types

@@ -259,7 +259,9 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("icecore.training.population.Population.logits", explode)
-    with pytest.raises(InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"):
+    with pytest.raises(
+        InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
+    ):
         ice.train(TASK, MODEL, **SHORT)
 
 

@@ -1,10 +1,10 @@
 """icecore: what can a random transformer already do?
 
-    import icecore as ice
+import icecore as ice
 
-    task = ice.tasks.Needle(max_pairs=30)
-    runs = ice.train(task, ice.Transformer(width=512), trainable="embeddings", seeds=10)
-    runs.accuracy  # one a seed
+task = ice.tasks.Needle(max_pairs=30)
+runs = ice.train(task, ice.Transformer(width=512), trainable="embeddings", seeds=10)
+runs.accuracy  # one a seed
 """
 
 import importlib

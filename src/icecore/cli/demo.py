@@ -66,7 +66,12 @@ def overall_progress(total: int) -> "Iterator[Callable[[str, int], Watch]]":
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[words]}"))
+    columns = (
+        TextColumn("{task.description:<34}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[words]}"),
+    )
     done = 0
     with Bar(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
         bar.disable = not console.is_terminal

@@ -72,9 +72,7 @@ class Model(abc.ABC):
         """What the unembedding reads."""
 
     @abc.abstractmethod
-    def unembed(
-        self, parameters: Parameters, hidden: Float[Tensor, "*places width"]
-    ) -> Float[Tensor, "*places vocab"]:
+    def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         """Logits from what `hidden` gives."""
 
     def logits(

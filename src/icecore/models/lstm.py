@@ -69,7 +69,5 @@ class LSTM(Model):
             )
         return output
 
-    def unembed(
-        self, parameters: Parameters, hidden: Float[Tensor, "*places width"]
-    ) -> Float[Tensor, "*places vocab"]:
+    def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T + parameters["unembed_bias"]

@@ -55,9 +55,7 @@ def pack(tokens: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]) 
     )
 
 
-def packed_logits(
-    model: Transformer, parameters: Parameters, packing: Packing
-) -> Float[Tensor, "scored vocab"]:
+def packed_logits(model: Transformer, parameters: Parameters, packing: Packing) -> Float[Tensor, "scored vocab"]:
     """Logits at the scored positions, row by row."""
     batch, length = packing.shape
     stream = parameters["token"][packing.tokens] + parameters["position"][packing.columns]

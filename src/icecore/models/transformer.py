@@ -122,9 +122,7 @@ class Transformer(Model):
             mixed = weights @ value
         return linear(mixed.transpose(1, 2).reshape(batch, length, width), parameters, f"{block}.out")
 
-    def unembed(
-        self, parameters: Parameters, hidden: Float[Tensor, "*places width"]
-    ) -> Float[Tensor, "*places vocab"]:
+    def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T
 
     def trace(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> dict[str, Tensor]:

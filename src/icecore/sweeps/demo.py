@@ -66,7 +66,9 @@ def run_demo(out: Path, watch_of: Callable[[str, int], Watch]) -> Iterator[Row]:
     for size in SIZES:
         accuracy: dict[str, list[float]] = {}
         for name, settings in runs_of(size).items():
-            watch = watch_of(f"{size.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings.get("seeds", 1))
+            watch = watch_of(
+                f"{size.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings.get("seeds", 1)
+            )
             runs = train(size.task, MODEL, **settings, out=out, resume=None, device="cpu", watch=watch)
             accuracy[name] = runs.accuracy
         floor = max(size.task.floors().values())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
 
 from icecore.errors import require
@@ -24,7 +24,29 @@ class Item(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class Rows(abc.ABC):
+    """Sequences from position 0, padded on the right, in a form that `expand` makes a batch of."""
+
+    tokens: Integer[Tensor, "batch seq"]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @abc.abstractmethod
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors, each with the batch as its first axis."""
+
+    @abc.abstractmethod
+    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
+        """The indices of the held-out sequences."""
+
+    @abc.abstractmethod
+    def expand(self, width: int, /) -> "Batch":
+        """The batch, `width` tokens wide."""
+
+
+@dataclass(frozen=True)
+class Batch(Rows):
     """Sequences from position 0, padded on the right; the logits at a scored position predict its target.
 
     Nothing after a sequence's last scored position is read, by loss, accuracy or model.
@@ -35,9 +57,6 @@ class Batch:
     scored: Bool[Tensor, "batch seq"]
     target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation alone
 
-    def __len__(self) -> int:
-        return len(self.tokens)
-
     def __getitem__(self, rows: slice | Tensor) -> "Batch":
         return Batch(*(part[rows] for part in self.parts()))
 
@@ -45,7 +64,6 @@ class Batch:
         return Batch(*(part.to(device) for part in self.parts()))
 
     def parts(self) -> tuple[Tensor, ...]:
-        """The tensors, each with the batch as its first axis."""
         parts = (self.tokens, self.targets, self.scored)
         return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
 
@@ -53,6 +71,12 @@ class Batch:
         """The same without the columns that nothing reads."""
         longest = int(self.lengths.max())
         return Batch(self.tokens[:, :longest], self.targets[:, :longest], self.scored[:, :longest], *self.parts()[3:])
+
+    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
+        return held_out.find(self.tokens, self.scored)
+
+    def expand(self, _width: int, /) -> "Batch":
+        return self
 
     @staticmethod
     def concatenate(batches: "Sequence[Batch]") -> "Batch":
@@ -97,6 +121,10 @@ class Task(abc.ABC):
         Test items may be among them: `sample` keeps them out of training.
         """
 
+    def draw_compact(self, count: int, generator: torch.Generator) -> Rows:
+        """`draw` in short, if the task has such a form: test items are found and replaced there, at less cost."""
+        return self.draw(count, generator)
+
     @abc.abstractmethod
     def floors(self) -> dict[str, float]:
         """Accuracies that need no learning, by name, computed from the test items."""
@@ -129,20 +157,21 @@ class Task(abc.ABC):
         # Rows in excess of `count` stand in for test items among the first `count`: of independent
         # draws it does not matter which are used. More are drawn where they do not suffice.
         expected = count * held_out.share / (1 - held_out.share)
-        drawn = self.draw(count + math.ceil(expected + 4 * math.sqrt(expected) + 4), generator)
+        drawn = self.draw_compact(count + math.ceil(expected + 4 * math.sqrt(expected) + 4), generator)
         while True:
-            found = held_out.rows.find(drawn.tokens, drawn.scored)
+            found = drawn.find(held_out.rows)
             to_replace = found[found < count]
             usable = torch.ones(len(drawn) - count, dtype=torch.bool, device=generator.device)
             usable[found[found >= count] - count] = False
             stand_ins = usable.nonzero()[:, 0][: len(to_replace)] + count
             if len(stand_ins) == len(to_replace):
                 break
-            drawn = Batch.concatenate([drawn, self.draw(count, generator)])
+            more = self.draw_compact(count, generator)
+            drawn = type(drawn)(*map(torch.cat, zip(drawn.parts(), more.parts(), strict=True)))
         parts = [part.contiguous() for part in drawn.parts()]  # writable, also where a task has expanded one
         for part in parts:
-            part[to_replace] = part[stand_ins]
-        return Batch(*parts)[:count]
+            part.index_copy_(0, to_replace, part.index_select(0, stand_ins))
+        return type(drawn)(*(part[:count] for part in parts)).expand(self.max_length)
 
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
@@ -169,7 +198,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     if task.test_split != "rejected":
         return None
     test = task.test_set()
-    rows = HeldOut.of(test.tokens, test.scored)
+    rows = HeldOut.of(test.tokens, test.scored, task.vocab_size)
     probe = task.draw(16_384, make_generator(0, "rejection probe"))
     share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
     require(

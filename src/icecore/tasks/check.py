@@ -135,7 +135,7 @@ def keeps_test_items_out(task: Task) -> str | None:
     if task.test_split == "none":
         return None
     test = task.test_set()
-    held_out = HeldOut.of(test.tokens, test.scored)
+    held_out = HeldOut.of(test.tokens, test.scored, task.vocab_size)
     train = task.train_set()
     if train is None:
         train = task.sample(STREAMED, make_generator(0, "check stream"))

@@ -1,7 +1,7 @@
 """Uniform integers and geometric counts as tensors, on the generator's device."""
 
 import torch
-from jaxtyping import Int32, Int64
+from jaxtyping import Int32, Int64, Integer
 from torch import Tensor
 
 
@@ -25,23 +25,30 @@ def scale_down(bits: Int64[Tensor, "..."], bound: int | Int64[Tensor, "..."]) ->
     return bits * bound >> 31
 
 
-SMALL_BOUND = 127
+def half_words(shape: tuple[int, ...], generator: torch.Generator) -> Int32[Tensor, "..."]:
+    """Integers of which the lowest 31 bits are uniform, two from each random word; the last axis is even."""
+    return random_bits((*shape[:-1], shape[-1] // 2), generator).view(torch.int32)
 
 
-def small_below(
-    bound: int | Int64[Tensor, "..."], shape: tuple[int, int], generator: torch.Generator
-) -> Int32[Tensor, "rows columns"]:
-    """`below` for bounds up to SMALL_BOUND, twice as fast: no probability is off by more than 2^-24."""
-    if isinstance(bound, Tensor):
-        bound = bound.int()
-    words = random_bits((-(-shape[0] * shape[1] // 2),), generator)
-    bits = words.view(torch.int32)[: shape[0] * shape[1]].view(shape)
-    return (bits & 0xFFFFFF) * bound >> 24
+def scale_half_words(bits: Int32[Tensor, "..."], bound: int) -> Integer[Tensor, "..."]:
+    """Half words to uniform integers in 0..bound-1: no probability is off by more than 2^-24."""
+    if bound < 128:  # 32 bits suffice, and their products are faster
+        return (bits & 0xFFFFFF) * bound >> 24
+    return scale_down(bits.long() & 0x7FFFFFFF, bound)
 
 
 def geometric(shape: tuple[int, ...], generator: torch.Generator) -> Int64[Tensor, "..."]:
     """Counts 1, 2, 3, ... with probabilities 1/2, 1/4, 1/8, ... (at most 63)."""
-    # A fair coin's first tail: the lowest zero among 62 random bits, found as a power of two.
+    # A fair coin's first tail: the lowest zero among 62 random bits, a power of two, whose exponent is
+    # in the first bits of a floating-point number.
     bits = random_bits(shape, generator) >> 1
-    lowest_zero = ~bits & (bits + 1)
-    return lowest_zero.double().log2().round().long() + 1
+    return ((~bits & (bits + 1)).double().view(torch.int64) >> 52) - 1022
+
+
+def largest_first(counts: Int64[Tensor, " rows"]) -> tuple[Int64[Tensor, " rows"], list[int]]:
+    """The rows' order by falling counts, and of how many rows the count is over 0, over 1, and so on.
+
+    What is to be done `counts` times is done to as many of the first rows, without a mask.
+    """
+    order = (-counts).sort(stable=True).indices
+    return order, (len(counts) - counts.bincount().cumsum(0)).tolist()[:-1]

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Int64, Integer
 from torch import Tensor
 
+from icecore.errors import InputError
 from icecore.seeding import make_generator
 
 
@@ -17,43 +18,54 @@ class HeldOut:
     a hash (`of` draws the multipliers until that is so), so none is missed.
     """
 
-    tokens: Int64[Tensor, "items seq"]  # distinct, in the order of their hashes
+    narrow: torch.dtype  # holds every token
+    words: Int64[Tensor, "items words"]  # the tokens, as many as fit to a word; distinct, ordered by hash
     scored: Bool[Tensor, "items seq"]  # tells sequences apart that differ only in their length
     hashes: Int64[Tensor, " items"]
-    multipliers: Int64[Tensor, " seq"]
+    multipliers: Int64[Tensor, " words"]
     prefixes: Bool[Tensor, " prefixes"]  # which first bits a held-out hash has: sorts most rows out at once
 
     @classmethod
-    def of(cls, tokens: Int64[Tensor, "items seq"], scored: Bool[Tensor, "items seq"]) -> "HeldOut":
+    def of(cls, tokens: Int64[Tensor, "items seq"], scored: Bool[Tensor, "items seq"], vocab_size: int) -> "HeldOut":
         width = tokens.shape[1]
         rows = torch.cat([tokens, scored.long()], dim=1).unique(dim=0)
-        tokens, scored = rows[:, :width].contiguous(), rows[:, width:].bool()
+        narrow = narrow_type(vocab_size)
+        words, scored = to_words(rows[:, :width].to(narrow)), rows[:, width:].bool()
         for attempt in range(100):
             generator = make_generator(attempt, "row hash")
-            multipliers = torch.randint(-(2**62), 2**62, (width,), generator=generator).to(tokens.device)
-            hashes, order = row_hash(tokens, multipliers).sort()
+            multipliers = torch.randint(-(2**62), 2**62, words.shape[1:], generator=generator).to(tokens.device)
+            hashes, order = row_hash(words, multipliers).sort()
             if (hashes[1:] != hashes[:-1]).all():
                 prefixes = torch.zeros(1 << PREFIX_BITS, dtype=torch.bool, device=tokens.device)
                 prefixes[prefix_of(hashes)] = True
-                return cls(tokens[order], scored[order], hashes, multipliers, prefixes)
-        raise AssertionError("test items of equal tokens and unequal lengths: use a token that only pads")
+                return cls(narrow, words[order], scored[order], hashes, multipliers, prefixes)
+        raise InputError("test items differ in length alone: pad with a token that is used for nothing else")
 
     def to(self, device: torch.device) -> "HeldOut":
         return HeldOut(
-            self.tokens.to(device),
+            self.narrow,
+            self.words.to(device),
             self.scored.to(device),
             self.hashes.to(device),
             self.multipliers.to(device),
             self.prefixes.to(device),
         )
 
-    def find(self, tokens: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]) -> Int64[Tensor, " found"]:
-        """The indices of the rows that are held out."""
-        hashes = row_hash(tokens, self.multipliers)
-        nominated = self.prefixes[prefix_of(hashes)].nonzero()[:, 0]
+    def find(
+        self, tokens: Integer[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"] | None = None
+    ) -> Int64[Tensor, " found"]:
+        """The indices of the rows that are held out.
+
+        Without `scored`, tokens alone must tell sequences apart, and there may be more zeros after them.
+        """
+        words = to_words(tokens.to(self.narrow))[:, : len(self.multipliers)]
+        hashes = row_hash(words, self.multipliers)
+        nominated = self.prefixes.index_select(0, prefix_of(hashes)).nonzero()[:, 0]
         known = torch.searchsorted(self.hashes, hashes[nominated]).clamp_(max=len(self.hashes) - 1)
-        same = (self.tokens[known] == tokens[nominated]) & (self.scored[known] == scored[nominated])
-        return nominated[same.all(dim=1)]
+        same = (self.words.index_select(0, known) == words.index_select(0, nominated)).all(dim=1)
+        if scored is not None:
+            same &= (self.scored[known] == scored[nominated]).all(dim=1)
+        return nominated[same]
 
 
 PREFIX_BITS = 18
@@ -63,6 +75,18 @@ def prefix_of(hashes: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
     return (hashes >> 64 - PREFIX_BITS) + (1 << PREFIX_BITS - 1)
 
 
-def row_hash(rows: Int64[Tensor, "batch seq"], multipliers: Int64[Tensor, " seq"]) -> Int64[Tensor, " batch"]:
-    """A random linear map to 64 bits (integer arithmetic wraps around)."""
-    return (rows * multipliers).sum(dim=1)
+def narrow_type(vocab_size: int) -> torch.dtype:
+    """A small type that holds all tokens."""
+    return torch.uint8 if vocab_size <= 256 else torch.int32
+
+
+def to_words(rows: Integer[Tensor, "batch seq"]) -> Int64[Tensor, "batch words"]:
+    """The rows' bytes, eight to an integer, filled up with zeros."""
+    excess = -rows.shape[1] % (8 // rows.element_size())
+    return (torch.nn.functional.pad(rows, (0, excess)) if excess else rows).view(torch.int64)
+
+
+def row_hash(words: Int64[Tensor, "batch words"], multipliers: Int64[Tensor, " words"]) -> Int64[Tensor, " batch"]:
+    """A random map to 64 bits (integer arithmetic wraps around)."""
+    words = words ^ words >> 32  # or a word's last token would reach nothing but the hash's first bits
+    return (words * multipliers).sum(dim=1)

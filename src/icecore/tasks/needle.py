@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Int32, Int64, Integer
-from torch import Tensor
 
 from icecore.errors import require
-from icecore.tasks.base import Batch, Item
-from icecore.tasks.drawing import SMALL_BOUND, below, small_below
-from icecore.tasks.plain import PlainTask, require_test_size
+from icecore.tasks.base import Item
+from icecore.tasks.drawing import below, half_words, largest_first, scale_half_words
+from icecore.tasks.holdout import narrow_type
+from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
+from icecore.tasks.plain import require_test_size
 
 
 @dataclass(frozen=True)
-class Needle(PlainTask):
+class Needle(OneAnswerTask):
     """Given marker-value pairs and a query, answer with the value that belongs to the query's marker.
 
     In words:    a 1 b 2 c 3 d 4 b? -> 2
@@ -81,27 +81,34 @@ class Needle(PlainTask):
             prompt += [self.first_marker + key, value]
         return Item((*prompt, self.first_query + asked), (values[keys.index(asked)],))
 
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        device = generator.device
-        row = torch.arange(count, device=device)
-        end = 2 + 2 * below(self.max_pairs, (count,), generator)  # the query's position
-        asked = 2 * below(end // 2, (count,), generator)
+    def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
+        row = torch.arange(count, device=generator.device)
+        pairs = 1 + below(self.max_pairs, (count,), generator)
+        order, left = largest_first(pairs)  # until the rows are put back
+        pairs = pairs[order]
+        narrow = narrow_type(self.vocabulary)
+        picks, values = half_words((2 * sum(left),), generator).view(2, -1)
+        values = (1 + scale_half_words(values, self.values)).to(narrow)
+        width = -(-self.max_length // 8) * 8  # whole words
+        tokens = torch.zeros((count, width), dtype=narrow, device=row.device)
 
-        draw = small_below if max(self.values, self.markers) <= SMALL_BOUND else below
-        shape = self.max_pairs, count
-        remaining = torch.arange(self.markers, self.markers - self.max_pairs, -1, device=device)[:, None]
-        markers = torch.arange(self.first_marker, self.first_marker + self.markers, device=device)
-        tokens = torch.empty((count, self.max_length), dtype=torch.int64, device=device)
-        tokens[:, 0:-1:2] = distinct(markers, draw(remaining, shape, generator)).T
-        tokens[:, 1::2] = (1 + draw(self.values, shape, generator)).T
+        # A Fisher-Yates shuffle: the last of the markers that remain to a row takes the picked one's place.
+        markers = torch.arange(self.first_marker, self.first_marker + self.markers, device=row.device)
+        remaining = markers.to(narrow).repeat(count, 1)
+        begin = row * self.markers
+        for pair, (rows, pick, value) in enumerate(zip(left, picks.split(left), values.split(left), strict=True)):
+            last = self.markers - 1 - pair
+            place = begin[:rows] + scale_half_words(pick, last + 1)
+            tokens[:rows, 2 * pair] = remaining.take(place)
+            tokens[:rows, 2 * pair + 1] = value
+            remaining.put_(place, remaining[:rows, last].clone())
 
-        query = tokens[row, asked] + (self.first_query - self.first_marker)
-        targets = torch.zeros_like(tokens)
-        targets[row, end] = tokens[row, asked + 1]
-        past_end = torch.arange(self.max_length, dtype=torch.int16, device=device) - end[:, None].short()
-        tokens *= past_end < 0  # several times as fast on the CPU as a masked fill
-        tokens[row, end] = query
-        return Batch(tokens, targets, past_end == 0)
+        begin = row * width
+        asked = begin + 2 * below(pairs, (count,), generator)
+        answers = tokens.take(asked + 1).long()
+        tokens.put_(begin + 2 * pairs, tokens.take(asked) + (self.first_query - self.first_marker))
+        back = torch.empty_like(order).put_(order, row)
+        return OneAnswer(*(part.index_select(0, back) for part in (tokens, 2 * pairs, answers)))
 
     def floors(self) -> dict[str, float]:
         items = self.test_items()
@@ -119,19 +126,3 @@ class Needle(PlainTask):
             # In expectation over the number of pairs, all values taken as different.
             "uniform_guess": statistics.fmean(1 / pairs for pairs in range(1, self.max_pairs + 1)),
         }
-
-
-def distinct(choices: Int64[Tensor, " choices"], picks: Integer[Tensor, "draws batch"]) -> Int32[Tensor, "draws batch"]:
-    """In each column, draws of `choices` without replacement, by picks among those left: a Fisher-Yates shuffle.
-
-    The choices left to a column of the batch are a column of a table.
-    """
-    draws, count = picks.shape
-    index = picks.long().mul_(count).add_(torch.arange(count, device=picks.device))
-    table = choices.int().repeat_interleave(count)
-    result = torch.empty((draws, count), dtype=torch.int32, device=picks.device)
-    for draw in range(draws):
-        last = (len(choices) - 1 - draw) * count
-        torch.take(table, index[draw], out=result[draw])
-        table.put_(index[draw], table[last : last + count].clone())
-    return result

@@ -8,23 +8,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Int64, UInt8
+from jaxtyping import Bool, Int16, Int64, Shaped, UInt8
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.tasks.base import Batch, Item
-from icecore.tasks.drawing import below, geometric, random_bits, scale_down
-from icecore.tasks.plain import PlainTask, require_test_size
+from icecore.tasks.base import Item
+from icecore.tasks.drawing import below, geometric, largest_first, random_bits, scale_down
+from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
+from icecore.tasks.plain import require_test_size
 
 OPEN, CLOSE, QUESTION = 1, 2, 3  # SOURCE: appendix D.1.2
 UNBALANCED, BALANCED = 1, 2
 
 SMALL_PAIRS = 9  # 6,917 balanced strings have at most as many pairs
 SIZE_BITS = 16
+SIGNS = -0x7FFF7FFF7FFF8000  # of four integers of 16 bits in one
 
 
 @dataclass(frozen=True)
-class Parentheses(PlainTask):
+class Parentheses(OneAnswerTask):
     """Given a string of parentheses, say whether it is balanced.
 
     In words:    ( ( ) ) ( ) ? -> yes          ) ( ? -> no
@@ -95,39 +97,26 @@ class Parentheses(PlainTask):
         tokens = tuple(OPEN if character == "(" else CLOSE for character in text)
         return Item((*tokens, QUESTION), (BALANCED if is_balanced(tokens) else UNBALANCED,))
 
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        device, width = generator.device, 2 * self.max_pairs
-        row = torch.arange(count, device=device)
+    def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
         first, second = random_bits((2, count), generator)  # both halves of both words are used
         is_random = scale_down(first >> 32, 3) == 0
-        mutate = first & 3
         pairs = (self.min_pairs + scale_down(second >> 32, self.max_pairs - self.min_pairs + 1)) * ~is_random
-        random_lengths = self.min_length + below(width - self.min_length + 1, (count,), generator)
-        lengths = torch.where(is_random, random_lengths, 2 * pairs)
-        balanced = balanced_strings(pairs, self.max_length, generator)
-        coins = random_bits(tuple(balanced.shape), generator) & 0xFFFFFFFF
-        opens = unpack(torch.where(is_random[:, None], coins, balanced), self.max_length)
+        words = balanced_strings(pairs, self.max_length, generator)
+        lengths = 2 * pairs
+        random_rows = is_random.nonzero()[:, 0]
+        choices = 2 * self.max_pairs - self.min_length + 1
+        lengths[random_rows] = self.min_length + below(choices, (len(random_rows),), generator)
+        words[random_rows] = random_bits((len(random_rows), words.shape[1]), generator) & 0xFFFFFFFF
+
+        mutate = first & 3
         if self.spare_half_of_balanced:
             mutate *= is_random | (first & 4 == 0)
-        swaps = geometric((count,), generator) * (mutate & 1)
-        swap(opens, lengths, swaps, self.swap_in_order_only, generator)
-        flips = geometric((count,), generator) * (mutate >> 1)
-        if self.double_flips:
-            flips *= 1 + (scale_down(second & 0x7FFFFFFF, 3) > 0)
-        flip(opens, lengths, flips, generator)
-
-        past_end = torch.arange(self.max_length, dtype=torch.int16, device=device) - lengths[:, None].short()
-        inside = past_end < 0
-        depth = ((2 * opens.to(torch.int8) - 1) * inside).cumsum(
-            dim=1, dtype=torch.int8 if width < 128 else torch.int32
-        )
-        is_balanced = (depth[:, -1] == 0) & (depth.amin(dim=1) >= 0)
-        characters = (CLOSE - opens) * inside
-        characters[row, lengths] = QUESTION
-        tokens = characters.long()
-        targets = torch.zeros_like(tokens)
-        targets[row, lengths] = torch.where(is_balanced, BALANCED, UNBALANCED)
-        return Batch(tokens, targets, past_end == 0)
+        rows = mutate.nonzero()[:, 0]
+        swaps = geometric((len(rows),), generator) * (mutate[rows] & 1)
+        flips = geometric((len(rows),), generator) * (mutate[rows] >> 1)
+        flip_two = (scale_down(second[rows] & 0x7FFFFFFF, 3) > 0) & self.double_flips
+        mutate_strings(words, lengths, rows, swaps, flips, flip_two, self.swap_in_order_only, generator)
+        return write_out(words, lengths)
 
     def floors(self) -> dict[str, float]:
         items = self.test_items()
@@ -182,7 +171,7 @@ def plain_geometric(rng: random.Random) -> int:
 def balanced_strings(
     pairs: Int64[Tensor, " batch"], width: int, generator: torch.Generator
 ) -> Int64[Tensor, "batch words"]:
-    """Balanced strings by the recursion, of `pairs` pairs each, as bits (`unpack`): 1 is `(`.
+    """Balanced strings by the recursion, of `pairs` pairs each, as bits, 32 to a word: 1 is `(`.
 
     All parts of all strings that are still to be unwrapped or split are handled together, in rounds: a
     round gives each part up to 8 wraps, one for each head of a coin before the first tail, and then, at
@@ -221,15 +210,18 @@ def balanced_strings(
 
     parts = torch.cat(small)
     write(parts >> SIZE_BITS, draw_small_strings(parts & size_mask, generator))
-    return words.view(len(pairs), -1)
+    words = words.view(len(pairs), -1)
+    words[:, 1:] += words[:, :-1] >> 32  # bits from the 32nd on belong to the next word
+    return words & 0xFFFFFFFF
 
 
 def draw_small_strings(pairs: Int64[Tensor, " parts"], generator: torch.Generator) -> Int64[Tensor, " parts"]:
     """Balanced strings of 1..SMALL_PAIRS pairs as bits, each drawn in one go by Walker's alias method."""
     first_slot, slots, threshold, pattern, alias = small_string_tables(pairs.device)
     bits = random_bits(tuple(pairs.shape), generator)
-    slot = first_slot[pairs] + scale_down(bits >> 32, slots[pairs])
-    return torch.where((bits & 0x7FFFFFFF) < threshold[slot], pattern[slot], alias[slot])
+    slot = first_slot.index_select(0, pairs) + scale_down(bits >> 32, slots.index_select(0, pairs))
+    is_first = (bits & 0x7FFFFFFF) < threshold.index_select(0, slot)
+    return torch.where(is_first, pattern.index_select(0, slot), alias.index_select(0, slot))
 
 
 @functools.cache
@@ -274,52 +266,79 @@ def small_string_probabilities() -> list[dict[tuple[int, ...], float]]:
 
 
 def unpack(words: Int64[Tensor, "batch words"], width: int) -> UInt8[Tensor, "batch width"]:
-    """Rows of bits, 32 to a word; bits from the 32nd on belong to the next word.
-
-    A table has the eight bits of each byte as the eight bytes of an integer (on little-endian machines).
-    """
-    words[:, 1:] += words[:, :-1] >> 32
-    octets = words.int().view(torch.uint8).long()
-    bits = torch.arange(256, device=words.device)[:, None] >> torch.arange(8, device=words.device) & 1
-    table = bits.to(torch.uint8).view(torch.int64)[:, 0]
-    return table[octets].view(torch.uint8)[:, :width].contiguous()
+    """Rows of bits, 32 to a word, as rows of bytes."""
+    return look_up(byte_tables(words.device)[0], words).view(torch.uint8)[:, :width]
 
 
-def swap(
-    opens: UInt8[Tensor, "batch width"],
+def look_up(table: Shaped[Tensor, " 256"], words: Int64[Tensor, "batch words"]) -> Shaped[Tensor, "batch bytes"]:
+    """The table's entries for the bytes of words of 32 bits."""
+    octets = words.int().view(torch.uint8)
+    return table.index_select(0, octets.flatten().long()).view(octets.shape)
+
+
+@functools.cache
+def byte_tables(device: torch.device) -> tuple[Int64[Tensor, " 256"], Int16[Tensor, " 256"], Int16[Tensor, " 256"]]:
+    """For each eight characters: a byte for each (eight are an integer, on little-endian machines), by how
+    much the depth rises, and how low it gets on the way."""
+    byte, place = torch.arange(256, device=device), torch.arange(8, device=device)
+    opens = byte[:, None] >> place & 1
+    depth = (2 * opens - 1).cumsum(dim=1).short()
+    return opens.to(torch.uint8).view(torch.int64)[:, 0], depth[:, -1].contiguous(), depth.amin(dim=1)
+
+
+def mutate_strings(
+    words: Int64[Tensor, "batch words"],
     lengths: Int64[Tensor, " batch"],
-    counts: Int64[Tensor, " batch"],
+    rows: Int64[Tensor, " rows"],
+    swaps: Int64[Tensor, " rows"],
+    flips: Int64[Tensor, " rows"],
+    flip_two: Bool[Tensor, " rows"],
     in_order_only: bool,
     generator: torch.Generator,
 ) -> None:
-    """Swap two uniform characters of each string `counts` times, in place."""
-    rounds = [counts.nonzero()[:, 0]]  # for each round, the rows that have a swap left
-    while len(rounds[-1]) > 0:
-        rounds.append(rounds[-1][counts[rounds[-1]] > len(rounds)])
-    row = torch.cat(rounds)
-    i, j = below(lengths[row], (2, len(row)), generator)
-    useful = (i < j) if in_order_only else (i != j)
-    first, second = row * opens.shape[1] + i, row * opens.shape[1] + j
-    characters = opens.view(-1)
-    start = 0
-    for rows in rounds:
-        here = slice(start, start + len(rows))
-        at_first, at_second = characters.take(first[here]), characters.take(second[here])
-        differ = (at_first ^ at_second) & useful[here]
-        characters.put_(first[here], at_first ^ differ)
-        characters.put_(second[here], at_second ^ differ)
-        start += len(rows)
+    """In some rows, in place: swap two uniform characters `swaps` times, then flip one, or two, `flips` times.
+
+    A round takes one step in each row that has one left.
+    """
+    order, left = largest_first(swaps + flips)
+    if not left:
+        return
+    rows, swaps, flip_two = rows[order], swaps[order], flip_two[order]
+    row = torch.cat([rows[:count] for count in left])
+    is_swap = torch.cat([swaps[:count] > step for step, count in enumerate(left)])
+    flip_second = torch.cat([flip_two[:count] for count in left]) & ~is_swap
+    bits, length = random_bits(tuple(row.shape), generator), lengths[row]
+    i, j = scale_down(bits >> 32, length), scale_down(bits & 0x7FFFFFFF, length)
+    may_swap = is_swap & (i < j) if in_order_only else is_swap
+
+    begin = row * words.shape[1]
+    flat = words.view(-1)
+    steps = (begin + (i >> 5), begin + (j >> 5), i & 31, j & 31, may_swap.long(), (~is_swap).long(), flip_second.long())
+    for first, second, i, j, may_swap, flip_first, flip_second in zip(
+        *(part.split(left) for part in steps), strict=True
+    ):
+        word = flat.index_select(0, first)
+        differ = (word >> i ^ flat.index_select(0, second) >> j) & may_swap
+        flat.put_(first, word ^ (differ | flip_first) << i)
+        flat.put_(second, flat.index_select(0, second) ^ (differ | flip_second) << j)  # may be the same word
 
 
-def flip(
-    opens: UInt8[Tensor, "batch width"],
-    lengths: Int64[Tensor, " batch"],
-    counts: Int64[Tensor, " batch"],
-    generator: torch.Generator,
-) -> None:
-    """Flip a uniform character of each string `counts` times, in place: only a flip's parity matters."""
-    row = torch.arange(len(opens), device=opens.device).repeat_interleave(counts)
-    column = below(lengths[row], (len(row),), generator)
-    times = torch.zeros_like(opens).flatten()
-    times.scatter_add_(0, row * opens.shape[1] + column, torch.ones_like(row, dtype=times.dtype))
-    opens ^= times.view_as(opens) & 1
+def write_out(words: Int64[Tensor, "batch words"], lengths: Int64[Tensor, " batch"]) -> OneAnswer:
+    """The items of these strings; what the words hold after a string's end is dropped."""
+    column = torch.arange(32 * words.shape[1], device=words.device)
+    inside = (1 << (lengths[:, None] - column[::32]).clamp_(0, 32)) - 1
+    opens = words & inside
+    # For each length, the tokens of closing characters alone: less 1 where one opens.
+    length = column[:, None]
+    closed = (CLOSE * (column < length) + QUESTION * (column == length)).to(torch.uint8).view(torch.int64)
+    spread, rises, lows = byte_tables(words.device)
+    tokens = closed.index_select(0, lengths) - look_up(spread, opens)
+
+    # Filled up with pairs from an even place on, words are balanced if their strings are.
+    filled = opens | 0x55555555 & ~inside
+    rise = look_up(rises, filled)
+    depth = rise.cumsum(dim=1, dtype=torch.int16)
+    lowest = depth - rise + look_up(lows, filled)
+    never_negative = (lowest.view(torch.int64) & SIGNS == 0).all(dim=1)
+    balanced = never_negative & (depth[:, -1] == 0) & (lengths & 1 == 0)
+    return OneAnswer(tokens.view(torch.uint8), lengths, UNBALANCED + balanced.long())

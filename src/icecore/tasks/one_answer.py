@@ -1,0 +1,46 @@
+"""Tasks whose items have one scored position each: drawn in few bytes, and written out once test items are gone."""
+
+import abc
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int64, Integer
+from torch import Tensor
+
+from icecore.tasks.base import Batch, Rows
+from icecore.tasks.holdout import HeldOut
+from icecore.tasks.plain import PlainTask
+
+
+@dataclass(frozen=True)
+class OneAnswer(Rows):
+    """A batch in short. Zero fills the tokens after the end, and nothing else, so they tell all items apart."""
+
+    tokens: Integer[Tensor, "batch seq"]  # in a small type; there may be more zeros than the batch is wide
+    ends: Int64[Tensor, " batch"]  # the scored position
+    answers: Int64[Tensor, " batch"]
+
+    def parts(self) -> tuple[Tensor, ...]:
+        return self.tokens, self.ends, self.answers
+
+    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
+        return held_out.find(self.tokens)
+
+    def expand(self, width: int, /) -> Batch:
+        place = torch.arange(len(self), device=self.tokens.device) * width + self.ends
+        targets = torch.zeros((len(self), width), dtype=torch.int64, device=place.device)
+        targets.put_(place, self.answers)
+        scored = torch.zeros((len(self), width), dtype=torch.bool, device=place.device)
+        scored.put_(place, torch.ones_like(place, dtype=torch.bool))
+        return Batch(self.tokens[:, :width].long(), targets, scored)
+
+
+class OneAnswerTask(PlainTask):
+    """A plain task that draws in short: it has `draw_compact` in place of `draw`."""
+
+    @abc.abstractmethod
+    def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
+        """`count` items of the task's distribution, on the generator's device, by tensor operations."""
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        return self.draw_compact(count, generator).expand(self.max_length)
