@@ -11,8 +11,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 LAYERS = [
     {"errors"},
     {"seeding", "store", "process"},
-    {"tasks"},
-    {"bench"},
+    {"tasks", "models"},
+    {"training"},
+    {"sweeps", "bench"},
+    {"reporting"},
     {"cli"},
     {"__main__"},
 ]

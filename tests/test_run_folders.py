@@ -24,10 +24,21 @@ TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
 MODEL = Transformer(width=16, init="matched")
 SHORT = {"steps": 12, "batch": 16, "lr": 1e-2, "warmup_steps": 4, "seeds": 2}
 CPU = torch.device("cpu")
-FLAGS = (
-    "--max-pairs 3 --values 20 --vocabulary 40 --test-size 200 --width 16 --init matched --seeds 2 --batch 16 "
-    "--lr 0.01 --warmup-steps 4 --device cpu"
-).split()
+FLAGS = ["--max-pairs", "3", "--values", "20", "--vocabulary", "40", "--test-size", "200", "--width", "16"]
+FLAGS += [
+    "--init",
+    "matched",
+    "--seeds",
+    "2",
+    "--batch",
+    "16",
+    "--lr",
+    "0.01",
+    "--warmup-steps",
+    "4",
+    "--device",
+    "cpu",
+]
 
 
 class Stop(Exception):
@@ -81,6 +92,7 @@ def test_the_last_step_saved_but_not_the_result(tmp_path, whole, monkeypatch):
         ice.train(TASK, MODEL, out=tmp_path, **SHORT)
     monkeypatch.undo()
     runs = ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
+    assert runs.path is not None
     assert same_weights(whole.path, runs.path)
 
 
@@ -101,8 +113,6 @@ def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
         code = process.wait()
         assert code in (0, -signal.SIGKILL)
         kills += code != 0
-        leftovers = {path.name for path in folder.glob("*")} if folder.exists() else set()
-        assert all(name.startswith(".") or (folder / name).stat().st_size >= 0 for name in leftovers)
     assert kills >= 1
     assert same_weights(tmp_path / "whole" / "needle" / expected["run_id"], folder)
 
@@ -121,7 +131,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path):
     assert list(tmp_path.glob("needle/*/checkpoint.safetensors"))
 
 
-def test_a_complete_run_is_loaded_not_repeated(tmp_path, whole):
+def test_a_complete_run_is_loaded_not_repeated(whole):
     def fail(_progress):
         raise AssertionError("it trained again")
 
@@ -138,7 +148,7 @@ def test_only_what_trained_is_stored_and_the_body_is_made_again(whole, tmp_path)
     assert measured["accuracy"] == whole.result["accuracy"]
     assert len(notes["body_sha256"]) == 2
     with_body = ice.train(TASK, MODEL, out=tmp_path, with_body=True, **SHORT)
-    assert same_weights(with_body.path, with_body.path)
+    assert with_body.path is not None
     assert "block0.q.weight" in load_tensors(with_body.path / "weights.safetensors")[0]
     RunFolder(with_body.path).load(CPU)
 
@@ -267,7 +277,7 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
 
 def test_a_users_task_trains_and_loads_again(tmp_path, capsys):
     example = Path(__file__).parents[1] / "examples" / "reversal.py"
-    flags = ["--length", "3", "--width", "16", "--steps", "3", "--batch", "8", "--out", str(tmp_path)]
+    flags = ["--length", "5", "--width", "16", "--steps", "3", "--batch", "8", "--out", str(tmp_path)]
     trained = run_json(capsys, "train", f"{example}:Reversal", *flags, "--json")
     evaluated = run_json(capsys, "evaluate", trained["run"], "--json")
     assert evaluated["accuracy"] == trained["accuracy"]

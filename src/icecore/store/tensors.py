@@ -35,7 +35,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """What `save_tensors` wrote; a damaged file is an error that says so."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
             metadata = file.metadata() or {}
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None

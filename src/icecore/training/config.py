@@ -5,7 +5,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from icecore.errors import InputError, require
 from icecore.models import MODELS, Model, Sizes, trained_names
@@ -76,7 +76,7 @@ class RunConfig:
         settings = {field.name: getattr(self.task, field.name) for field in setting_fields(type(self.task))}
         return {
             "task": {"name": self.task_source or self.task.name, "version": self.task.version, "settings": settings},
-            "model": {"name": self.model.name, "settings": dataclasses.asdict(self.model)},
+            "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
             "positions": self.sizes.positions,
             "trainable": self.trainable,
             "optimization": dataclasses.asdict(self.optimization),

@@ -57,8 +57,9 @@ class RunFolder:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
         if not self.is_begun and self.path.exists() and any(self.path.iterdir()):
             raise InputError(f"{self.path} holds files that are no run's; choose another --out")
-        for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
-            (self.path / name).unlink(missing_ok=True)
+        if self.is_begun:
+            for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
+                (self.path / name).unlink(missing_ok=True)
         write_json(self.path / CONFIG, config.as_json())
 
     def nearest(self, config: RunConfig) -> str:
@@ -72,8 +73,12 @@ class RunFolder:
         return f"of the runs there, the nearest has another config ({'; '.join(closest[:3])})"
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        with (self.path / METRICS).open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+        try:
+            with (self.path / METRICS).open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(row) + "\n")
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"cannot write {self.path / METRICS}: {reason}; free it, then --resume") from error
 
     def metrics(self) -> Iterable[dict[str, Any]]:
         """The rows written so far; a last line that was cut off is left out."""
