@@ -43,6 +43,8 @@ def test_the_demo_ends_in_a_table_a_picture_and_json(monkeypatch, tmp_path, caps
     out = capsys.readouterr().out
     assert "Random, 3 seeds" in out
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["demo", "--out", str(tmp_path), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| task | floor | U only | Random, 3 seeds | Normal |\n| --- |")
     assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [row["task"] for row in result["rows"]] == ["modular-addition", "needle"]

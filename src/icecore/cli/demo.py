@@ -14,11 +14,13 @@ from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.watching import in_words
 
 if TYPE_CHECKING:
+    from icecore.sweeps.demo import Row
     from icecore.training import Progress, Watch
 
 
 def command(
     out: Path = typer.Option(Path("runs/demo"), help="Where runs and the picture go; what is there is not repeated."),
+    markdown: bool = typer.Option(False, "--markdown", help="Print the table in Markdown."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Train a random transformer's embeddings on four small tasks, and compare.
@@ -39,23 +41,23 @@ def command(
     if json:
         print_json({"rows": [dataclasses.asdict(row) for row in rows], "seconds": seconds, "picture": str(picture)})
         return
-    print_table(
-        "Test accuracy, % (width 128, 2 layers; the same data for all)",
-        {"task": "left", "floor": "right", "U only": "right", "Random, 3 seeds": "right", "Normal": "right"},
-        (
-            (
-                row.task,
-                f"{100 * row.floor:.1f}",
-                f"{100 * row.unembed_only:.1f}",
-                "  ".join(f"{100 * value:.1f}" for value in row.random),
-                f"{100 * row.normal[0]:.1f}",
-            )
-            for row in rows
-        ),
-    )
+    headings = ("task", "floor", "U only", "Random, 3 seeds", "Normal")
+    cells = [
+        (row.task, *(", ".join(f"{100 * value:.1f}" for value in values) for values in columns_of(row))) for row in rows
+    ]
+    if markdown:
+        for line in (headings, ("---",) * len(headings), *cells):
+            print(f"| {' | '.join(line)} |")
+        return
+    justify = dict.fromkeys(headings, "right") | {"task": "left"}
+    print_table("Test accuracy, % (width 128, 2 layers; the same data for all)", justify, cells)
     print("floor: the best rule that needs no learning; U only: the unembedding alone trained, on the untouched body;")
     print("Random: embeddings trained around a frozen random body; Normal: everything trained.")
     print(f"{seconds:.0f} s; the picture is {picture}")
+
+
+def columns_of(row: "Row") -> tuple[list[float], ...]:
+    return [row.floor], [row.unembed_only], row.random, row.normal
 
 
 @contextlib.contextmanager

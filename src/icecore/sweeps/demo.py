@@ -33,7 +33,7 @@ SIZES = (
         batch=128,
         lr=2e-2,
         random_steps=800,
-        normal_steps=300,
+        normal_steps=600,
     ),
     Size(Parentheses(max_pairs=8, min_length=8, test_size=300), 128, 1e-2, random_steps=400, normal_steps=300),
 )
