@@ -1,6 +1,7 @@
 """`icecore train`: a population of seeds of one model on one task."""
 
 import dataclasses
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from icecore.cli.watching import watching
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
-    from icecore.models import Model
+    from icecore.models import Model, Sizes
     from icecore.tasks import Task
     from icecore.training import Runs
 
@@ -65,6 +66,7 @@ def command(
     """
     from icecore.tasks import make_task
     from icecore.training import train
+    from icecore.training.presets import preset_sizes
 
     made = make_task(task, preset, task_settings(context, task))
     chosen = make_model(made, preset, model, width=width, layers=layers, heads=heads, init=init, gain=gain)
@@ -79,6 +81,7 @@ def command(
     }
     if schedule not in (None, "cosine", "constant"):
         raise unknown_name("schedule", str(schedule), ["cosine", "constant"])
+    announce(chosen, preset_sizes(made, positions), trainable)
     with watching(f"{made.name} {trainable}") as watch:
         runs = train(
             made,
@@ -100,6 +103,18 @@ def command(
             **{name: value for name, value in optimization.items() if value is not None},
         )
     report(runs, json)
+
+
+def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
+    """Say on standard error what trains and what is frozen."""
+    from icecore.models import trained_names
+
+    specs = model.specs(sizes)
+    trained = trained_names(model, sizes, trainable)
+    roles = ", ".join(dict.fromkeys(specs[name].role for name in trained))
+    total = sum(spec.size for spec in specs.values())
+    count = sum(specs[name].size for name in trained)
+    print(f"{count:,} parameters train ({roles}), {total - count:,} are frozen", file=sys.stderr)
 
 
 def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Model":

@@ -28,7 +28,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"notes": json.dumps(notes), "sha256": digest(tensors.items())}
     with replacing(path) as temporary:
-        safetensors.torch.save_file(tensors, temporary, metadata)
+        try:
+            safetensors.torch.save_file(tensors, temporary, metadata)
+        except safetensors.SafetensorError as error:  # what it makes of an OSError
+            raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
