@@ -64,19 +64,18 @@ def columns_of(row: "Row") -> tuple[list[float], ...]:
 def overall_progress(total: int) -> "Iterator[Callable[[str, int], Watch]]":
     """Progress over many runs, in seed-steps: one live bar on a terminal, a plain line a run elsewhere."""
     from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     columns = (
-        TextColumn("{task.description:<34}"),
-        BarColumn(),
+        BarColumn(bar_width=14),
         TaskProgressColumn(),
-        TextColumn("{task.fields[words]}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}: {task.fields[words]}"),
     )
     done = 0
-    with Bar(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
-        bar.disable = not console.is_terminal
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         row = bar.add_task("", total=total, words="")
 
         def watch_of(label: str, seed_steps: int) -> "Watch":

@@ -1,7 +1,8 @@
 """What the commands share when they print: JSON last on standard output, progress on standard error."""
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import typer
@@ -26,15 +27,28 @@ def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[T
     )
 
 
+@contextlib.contextmanager
+def counting(total: int, label: str) -> Iterator[Callable[[int], None]]:
+    """A function to be told how many are done, shown as a bar with an ETA where there is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
+        row = bar.add_task(label, total=total)
+        yield lambda done: bar.update(row, completed=done)
+
+
 def print_table(title: str, columns: dict[str, str], rows: Iterable[Iterable[str]]) -> None:
     """A table on standard output; `columns` maps each heading to its justification."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    table = Table(show_edge=False, pad_edge=False)
     for heading, justify in columns.items():
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*row)
+    print(title)
     # Piped output is not cut at a terminal's width.
     Console(width=None if Console().is_terminal else 160).print(table)

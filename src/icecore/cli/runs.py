@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json
+from icecore.cli.output import JSON_OPTION, counting, print_json
 from icecore.cli.train import report
 from icecore.errors import InputError, require
 
@@ -29,7 +29,8 @@ def evaluate_command(
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
     test = config.task.test_set().to(pick_device(device))
-    measured = evaluate(population, config.task, test)
+    with counting(len(test), "evaluating") as on_rows:
+        measured = evaluate(population, config.task, test, on_rows)
     report(Runs(config, stored_result(folder) | measured, population, run), json)
 
 

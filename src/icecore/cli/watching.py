@@ -47,12 +47,12 @@ def live_bar(label: str, steps: int | None) -> "Iterator[Watch]":
     from rich.progress import Progress as Bar
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=14),  # what is cut off on a narrow terminal comes last
         MofNCompleteColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[words]}"),
         TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         row = bar.add_task(label, total=steps, words="", rate="")

@@ -180,9 +180,11 @@ class Trainer:
         self.folder.forget_metrics_after(self.step)
 
 
-def evaluate(population: Population, task: Task, batch: Batch) -> dict[str, list[float]]:
-    """Each seed's accuracies, by name, and its loss."""
-    predictions, loss = predict(population, batch)
+def evaluate(
+    population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
+) -> dict[str, list[float]]:
+    """Each seed's accuracies, by name, and its loss; `on_rows` is told how many rows are done."""
+    predictions, loss = predict(population, batch, on_rows=on_rows)
     accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
     return accuracies | {"loss": loss.tolist()}
 

@@ -79,8 +79,13 @@ def clip_each_seed(parameters: list[Tensor], largest: float) -> Float[Tensor, " 
 
 
 @torch.no_grad()
-def predict(population: Population, batch: Batch, rows_at_once: int = 1000) -> tuple[Tensor, Tensor]:
-    """Each seed's argmax at scored positions (0 elsewhere), as (seed, batch, seq), and its loss."""
+def predict(
+    population: Population, batch: Batch, rows_at_once: int = 500, on_rows: Callable[[int], None] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Each seed's argmax at scored positions (0 elsewhere), as (seed, batch, seq), and its loss.
+
+    `on_rows` is told how many rows are done.
+    """
     seeds = len(population.seeds)
     predictions = torch.zeros((seeds, *batch.tokens.shape), dtype=torch.int64, device=batch.tokens.device)
     total = torch.zeros(seeds, device=batch.tokens.device)
@@ -92,4 +97,6 @@ def predict(population: Population, batch: Batch, rows_at_once: int = 1000) -> t
         predictions[:, at.rows + start, at.columns] = logits.argmax(dim=-1)
         total += losses(logits, part) * len(at.rows)
         places += len(at.rows)
+        if on_rows is not None:
+            on_rows(start + len(part))
     return predictions, total / places
