@@ -59,7 +59,7 @@ def export_command(
     run: Path = RUN,
     folder: Path = typer.Argument(..., metavar="DIR", help="Where to write the model."),
     format: Format = typer.Option(Format.huggingface, help="huggingface: a GPT2LMHeadModel."),
-    seed: int | None = typer.Option(None, help="Which seed. [default: the run's first]"),
+    seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
 ) -> None:
     """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads."""
     import torch

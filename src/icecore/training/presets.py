@@ -37,19 +37,25 @@ MODEL: dict[str, dict[str, Any]] = {
 }
 
 
+def source_of(preset: str) -> str:
+    """Whose training a preset has: a task's own presets are trained as the scripts do."""
+    return "paper" if preset == "paper" else "released"
+
+
 def preset_optimization(task: Task, model: Model, preset: str) -> Optimization:
     values: dict[str, Any] = dict(TRAINING.get(task.name, {}))
+    source = source_of(preset)
     if model.name == "lstm":
-        values["lr"] = LSTM_LR[preset]
+        values["lr"] = LSTM_LR[source]
     if task.name == "memorization":
-        values |= MEMORIZATION[preset]
+        values |= MEMORIZATION[source]
     return Optimization(**values)
 
 
 def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str, Any]:
     """Settings of the model that the preset gives; the paper's initialization differs from the scripts'."""
     fields = model_class.__dataclass_fields__  # type: ignore[attr-defined]
-    values = {**MODEL.get(task.name, {}), "init": preset}
+    values = {**MODEL.get(task.name, {}), "init": source_of(preset)}
     return {name: value for name, value in values.items() if name in fields}
 
 
