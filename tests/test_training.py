@@ -9,7 +9,8 @@ import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
 from icecore.tasks import Batch, DecimalAddition, Imitation, ModularAddition, Needle, Parentheses, Task
-from icecore.training import Optimization, Population, RunConfig
+from icecore.training import Optimization, Population, RunConfig, RunFolder, evaluate
+from icecore.training.imitation_target import with_target
 from icecore.training.population import clip_each_seed, losses, predict
 from icecore.training.stream import Stream
 
@@ -194,6 +195,27 @@ def test_imitation_loss_is_kl():
         logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
     )
     assert losses(logits, batch)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("width", [4, 16, 64])
+def test_imitation_targets_have_the_entropy_of_the_scripts(width):
+    """SOURCE: by any reading of the target's initialization its entropy is 4.3 to 4.5 nats, of log 512 = 6.2."""
+    task = with_target(Imitation(target_width=width))
+    batch = task.draw(300, torch.Generator().manual_seed(0))
+    assert batch.target_log_probs is not None
+    entropy = -(batch.target_log_probs.exp() * batch.target_log_probs).sum(dim=1).mean().item()
+    assert 4.0 < entropy < 4.8
+
+
+def test_imitation_trains_and_loads_again(tmp_path):
+    task = Imitation(length=5, vocabulary=16, target_width=4)
+    runs = ice.train(task, MODEL, steps=60, batch=64, lr=1e-2, warmup_steps=5, out=tmp_path)
+    assert runs.path is not None
+    config, population = RunFolder(runs.path).load(CPU)
+    measured = evaluate(population, config.task, config.task.test_set())
+    assert measured["loss"] == pytest.approx(runs.result["loss"], rel=1e-6)
+    untrained = Population(MODEL, config.sizes, (0,), "embeddings", CPU)
+    assert measured["loss"][0] < evaluate(untrained, config.task, config.task.test_set())["loss"][0]
 
 
 def test_predictions_do_not_depend_on_how_many_rows_go_at_once():

@@ -23,12 +23,14 @@ class Imitation(PlainTask):
 
     With 4 tokens:   17 480 3 255 -> the target's distribution over 512 tokens
 
-    `target` is handed in by whoever builds the run: token ids to log-probabilities at the last
-    position. `targets` holds the target's most likely token, so accuracy is agreement with it.
+    `target` is handed in by whoever builds the run: token ids to log-probabilities at the last position
+    (training hands in a random transformer of `target_width`). `targets` holds the target's most likely
+    token, so accuracy is agreement with it.
     """
 
     length: int = 40  # SOURCE: appendix D.1.2
     vocabulary: int = 512
+    target_width: int = 16  # SOURCE: Figure 6 has targets of width 4 to 128
     target: Target | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "imitation"
@@ -36,6 +38,10 @@ class Imitation(PlainTask):
     def __post_init__(self) -> None:
         require(self.length >= 1, f"length must be at least 1, got {self.length}")
         require(self.vocabulary >= 2, f"vocabulary must be at least 2, got {self.vocabulary}")
+        require(
+            self.target_width >= 2 and self.target_width % 2 == 0,
+            f"target_width must be even, for the target's 2 heads, got {self.target_width}",
+        )
 
     @property
     def vocab_size(self) -> int:

@@ -11,6 +11,7 @@ from icecore.errors import InputError, Interrupted, require
 from icecore.models import Model
 from icecore.tasks import Task
 from icecore.training.config import Optimization, RunConfig
+from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, evaluate, stored_result, train_run
 from icecore.training.population import Population
 from icecore.training.presets import preset_optimization, preset_sizes
@@ -58,6 +59,7 @@ def train(
     With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
     `resume` goes on with an unfinished run of this config; None does so if there is one.
     """
+    task = with_target(task)
     base = preset_optimization(task, model, preset)
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
     require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")

@@ -11,6 +11,7 @@ from icecore.errors import InputError, require
 from icecore.models import MODELS, Model, Sizes, trained_names
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
+from icecore.training.imitation_target import with_target
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class RunConfig:
     @staticmethod
     def from_json(value: dict[str, Any]) -> "RunConfig":
         try:
-            task = make_task(value["task"]["name"], settings=value["task"]["settings"])
+            task = with_target(make_task(value["task"]["name"], settings=value["task"]["settings"]))
             version = value["task"]["version"]
             if task.version != version:
                 raise InputError(
