@@ -16,8 +16,8 @@ PUBLISHED = {
     ("modular-addition", "chance"): (1 / 199, 1e-9),
     ("memorization", "chance"): (1 / 512, 1e-9),
     # The best guess is a tie between ten digits at eight of eleven positions, so its score on 4,000 items
-    # depends on the items it was learned from: .2443 to .2475, expected .2464. Published: .2445.
-    ("decimal-addition", "best_guess_from_position_and_token"): (0.2445, 3.2e-3),
+    # depends on the items it was learned from: .2441 to .2490 in the fits tried, expected .2464. Published: .2445.
+    ("decimal-addition", "best_guess_from_position_and_token"): (0.2445, 4.5e-3),
 }
 
 
