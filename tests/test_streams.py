@@ -13,7 +13,7 @@ import torch
 
 from icecore.tasks import TASKS, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
-from icecore.tasks.parentheses import balanced_strings, plain_balanced, unpack
+from icecore.tasks.parentheses import balanced_strings, plain_balanced
 
 STREAMING = [
     task_class(**task_class.presets[preset])
@@ -126,7 +126,8 @@ def test_balanced_recursion_has_the_twins_distribution(pairs):
     """Alone, without mutation, around the size at which strings are drawn whole, and over several words."""
     count = 8_000
     words = balanced_strings(torch.full((count,), pairs), 2 * pairs, generator(pairs))
-    rows = [tuple(row) for row in unpack(words, 2 * pairs).tolist()]
+    bits = (words[:, :, None] >> torch.arange(32) & 1).flatten(1)[:, : 2 * pairs]
+    rows = [tuple(row) for row in bits.tolist()]
     rng = random.Random(pairs)
     plain = [tuple(int(c == "(") for c in plain_balanced(pairs, rng)) for _ in range(count)]
     for row in rows:

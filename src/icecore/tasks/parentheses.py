@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Int16, Int64, Shaped, UInt8
+from jaxtyping import Bool, Int16, Int64, Shaped
 from torch import Tensor
 
 from icecore.errors import require
@@ -263,11 +263,6 @@ def small_string_probabilities() -> list[dict[tuple[int, ...], float]]:
                     strings[first + second] += share * other_share / (2 * (size - 1))
         by_size.append(strings)
     return by_size
-
-
-def unpack(words: Int64[Tensor, "batch words"], width: int) -> UInt8[Tensor, "batch width"]:
-    """Rows of bits, 32 to a word, as rows of bytes."""
-    return look_up(byte_tables(words.device)[0], words).view(torch.uint8)[:, :width]
 
 
 def look_up(table: Shaped[Tensor, " 256"], words: Int64[Tensor, "batch words"]) -> Shaped[Tensor, "batch bytes"]:
