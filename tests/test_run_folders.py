@@ -304,7 +304,7 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
     def explode(*_arguments, **_settings):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("icecore.training.population.Population.logits", explode)
+    monkeypatch.setattr("icecore.training.population.Group.logits", explode)
     with pytest.raises(
         InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
     ):

@@ -13,6 +13,7 @@ from icecore.training import Optimization, Population, RunConfig, RunFolder, eva
 from icecore.training.imitation_target import with_target
 from icecore.training.population import clip_each_seed, losses, predict
 from icecore.training.stream import Stream
+from icecore.training.work import Work, plain_work, whole
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -102,26 +103,20 @@ def test_the_schedule_is_hugging_faces():
 
 def test_clipping_is_per_seed_and_torchs():
     generator = torch.Generator().manual_seed(0)
-    shapes = [(3, 4, 5), (3, 7)]
-    parameters = [torch.zeros(shape, requires_grad=True) for shape in shapes]
-    scales = torch.tensor([0.01, 1.0, 100.0])  # seed 0 is far below the limit
-    for parameter in parameters:
-        noise = torch.randn(parameter.shape, generator=generator)
-        parameter.grad = noise * scales.view(-1, *[1] * (parameter.ndim - 1))
+    scales = torch.tensor([[0.01], [1.0], [100.0]])  # seed 0 is far below the limit
+    gradients = [scales * torch.randn((3, size), generator=generator) for size in (20, 7)]
     expected = []
     for seed in range(3):
-        alone = [torch.zeros(shape[1:], requires_grad=True) for shape in shapes]
-        for one, parameter in zip(alone, parameters, strict=True):
-            assert parameter.grad is not None
-            one.grad = parameter.grad[seed].clone()
+        alone = [torch.zeros(part.shape[1], requires_grad=True) for part in gradients]
+        for one, part in zip(alone, gradients, strict=True):
+            one.grad = part[seed].clone()
         torch.nn.utils.clip_grad_norm_(alone, 1.0)
         expected.append([one.grad for one in alone])
-    clip_each_seed(parameters, 1.0)
+    clip_each_seed(gradients, 1.0)
     for seed in range(3):
-        for parameter, wanted in zip(parameters, expected[seed], strict=True):
-            assert parameter.grad is not None
+        for part, wanted in zip(gradients, expected[seed], strict=True):
             assert wanted is not None
-            assert torch.allclose(parameter.grad[seed], wanted)
+            assert torch.allclose(part[seed], wanted)
 
 
 def test_decay_is_for_matrices_alone():
@@ -138,7 +133,8 @@ def test_loss_is_the_mean_over_scored_positions():
     task = DecimalAddition(digits=2)
     batch = one_batch(task, 8)
     population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
-    ours = losses(population.logits(batch), batch)
+    work = whole(MODEL, 31, batch)
+    ours = losses(population.logits(work), work.answers)
     for index in range(2):
         logits = MODEL.logits(population.parameters(index), batch.tokens)
         by_hand = [
@@ -161,25 +157,27 @@ def test_loss_is_the_mean_over_scored_positions():
     ],
     ids=lambda task: task.name,
 )
-def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention):
-    model = Transformer(width=16, init="matched", attention=attention)
-    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU)
-    for part in (population.trained, population.frozen):
-        for name, value in part.items():
-            part[name] = value.detach().double().requires_grad_(value.requires_grad)
-    batch = one_batch(task, 20)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention, layers):
+    model = Transformer(width=16, layers=layers, init="matched", attention=attention)
+    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64)
+    batch = one_batch(task, 40)
+    ours, twins = (results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch)))
+    assert ours.keys() == twins.keys()
+    for name, value in ours.items():
+        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
 
-    def gradients(plain):
-        logits = population.logits(batch, plain=plain)
-        wanted = torch.autograd.grad(losses(logits, batch).sum(), list(population.trained.values()), allow_unused=True)
-        return [logits, *wanted]
 
-    for ours, twins in zip(gradients(False), gradients(True), strict=True):
-        if ours is None or twins is None:
-            # What linearized attention never reads; the packed form never makes its graph either.
-            assert attention == "prefix-sum"
-        else:
-            assert torch.allclose(ours, twins, rtol=1e-9, atol=1e-12)  # float64
+def results_by_place(population: Population, work: Work) -> dict[str, torch.Tensor]:
+    """Logits in the order of the batch, losses, and gradients that are not 0."""
+    (group,) = population.groups
+    logits = group.logits(work)
+    loss = losses(logits, work.answers)
+    found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
+    scored = work.answers.weight > 0
+    order = work.answers.places[scored].argsort()
+    gradients = {n: g for n, g in zip(group.leaves, found, strict=True) if g is not None and bool((g != 0).any())}
+    return {"logits": logits[:, scored][:, order].detach(), "loss": loss.detach(), **gradients}
 
 
 def test_imitation_loss_is_kl():
@@ -189,12 +187,15 @@ def test_imitation_loss_is_kl():
     task = Imitation(length=4, vocabulary=7, target=target)
     batch = one_batch(task, 6)
     population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
-    logits = population.logits(batch)
+    work = plain_work(batch)
+    logits = population.logits(work)
     assert batch.target_log_probs is not None
     expected = torch.nn.functional.kl_div(
         logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
     )
-    assert losses(logits, batch)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert losses(logits, work.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    packed = whole(MODEL, 7, batch)
+    assert losses(population.logits(packed), packed.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("width", [4, 16, 64])
@@ -232,7 +233,8 @@ def test_trimming_changes_no_logit():
     trimmed = batch.trimmed()
     assert trimmed.tokens.shape[1] == int(batch.lengths.max()) < 61
     population = Population(MODEL, Sizes(256, 100), (0,), "embeddings", CPU)
-    assert torch.allclose(population.logits(batch), population.logits(trimmed), atol=1e-6)
+    logits = [population.logits(plain_work(one)) for one in (batch, trimmed)]
+    assert torch.allclose(*logits, atol=1e-6)
 
 
 def test_data_are_a_function_of_the_step():

@@ -51,6 +51,9 @@ def command(
     schedule: str | None = typer.Option(None, help="cosine or constant, after the warm-up. Default: cosine."),
     clip: float | None = typer.Option(None, help="Largest gradient norm of a seed. Default: 1."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    precision: str = typer.Option(
+        "auto", help="Of the body: fp32, tf32 or bf16 (what trains is fp32). auto: bf16 on a GPU, fp32 on the CPU."
+    ),
     out: Path = typer.Option(Path("runs"), help="Runs are kept in OUT/TASK/ID; the config names the ID."),
     resume: bool = typer.Option(False, "--resume", help="Go on with an unfinished run of this config."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Start again, whatever is there."),
@@ -96,6 +99,7 @@ def command(
             overwrite=overwrite,
             with_body=with_body,
             device=device,
+            precision=precision,
             watch=watch,
             task_source=task,
             evaluate_every=evaluate_every,

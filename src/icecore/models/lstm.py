@@ -2,11 +2,13 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float, Int64
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
@@ -45,21 +47,24 @@ class LSTM(Model):
                 specs[f"layer{layer}.{part}.bias"] = Spec((4 * width,), "recurrent", bound, "uniform")
         return specs
 
-    def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
-        embedded = parameters["token"][tokens]
-        start = embedded.new_zeros(self.layers, len(tokens), self.width)
-        weights = [
+    def weights(self, parameters: Parameters) -> list[Tensor]:
+        """The body in the order of PyTorch's kernel."""
+        return [
             parameters[f"layer{layer}.{part}"]
             for layer in range(self.layers)
             for part in ("input.weight", "hidden.weight", "input.bias", "hidden.bias")
         ]
+
+    def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
+        embedded = parameters["token"][tokens]
+        start = embedded.new_zeros(self.layers, len(tokens), self.width)
         with warnings.catch_warnings():
-            # cuDNN copies the weights into one block at every call, and says so; for now it may.
+            # cuDNN copies the weights into one block at every call, and says so; the packed twin spares it that.
             warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
             output, _, _ = torch.lstm(
                 embedded,
                 (start, start),
-                weights,
+                self.weights(parameters),
                 has_biases=True,
                 num_layers=self.layers,
                 dropout=0.0,
@@ -71,3 +76,81 @@ class LSTM(Model):
 
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T + parameters["unembed_bias"]
+
+
+@dataclass(frozen=True)
+class PackedSequences:
+    """The tokens of a batch that are read, the longest sequences first, all first tokens before all second ones."""
+
+    tokens: Int64[Tensor, " token"]
+    batch_sizes: Int64[Tensor, " time"]  # on the CPU: how many sequences reach each time
+    scored: Int64[Tensor, " query"]  # places among the tokens
+
+
+def pack_sequences(
+    tokens: Int64[Tensor, "step batch length"], scored: Bool[Tensor, "step batch length"]
+) -> list[PackedSequences]:
+    """The packed sequences of many steps, waiting for the device once or twice for all of them."""
+    steps, batch, length = tokens.shape
+    column = torch.arange(length, device=tokens.device)
+    lengths = (scored * (column + 1)).amax(dim=2)
+    order = lengths.argsort(dim=1, descending=True, stable=True)
+    rank = order.argsort(dim=1)
+    batch_sizes = (lengths[..., None] > column).sum(dim=1)
+    begin = batch_sizes.cumsum(dim=1) - batch_sizes
+    by_time = tokens.gather(1, order[..., None].expand_as(tokens)).transpose(1, 2)
+    is_read = torch.arange(batch, device=tokens.device) < batch_sizes[..., None]
+    places = (begin[:, None] + rank[..., None])[scored]
+    counts = torch.cat([batch_sizes, scored.sum(dim=(1, 2))[:, None]], dim=1).cpu()
+    token_parts = by_time[is_read].split(counts[:, :length].sum(dim=1).tolist())
+    place_parts = places.split(counts[:, length].tolist())
+    return [
+        PackedSequences(own_tokens, sizes[sizes > 0], own_places)
+        for own_tokens, own_places, sizes in zip(token_parts, place_parts, counts[:, :length], strict=True)
+    ]
+
+
+def packed_logits(
+    model: LSTM, embeddings: Parameters, weights: Sequence[Tensor], packed: PackedSequences
+) -> Float[Tensor, "query vocab"]:
+    """Logits at the scored positions, row by row, of the tokens that exist alone; the twin of `logits`.
+
+    `weights` are in the precision to compute with, and on a GPU in one block of memory (`in_one_block`).
+    """
+    embedded = F.embedding(packed.tokens, embeddings["token"]).to(weights[0].dtype)
+    start = embedded.new_zeros(model.layers, int(packed.batch_sizes[0]), model.width)
+    output, _, _ = torch.lstm(
+        embedded,
+        packed.batch_sizes,
+        (start, start),
+        list(weights),
+        has_biases=True,
+        num_layers=model.layers,
+        dropout=0.0,
+        train=torch.is_grad_enabled(),
+        bidirectional=False,
+    )
+    return model.unembed(embeddings, output[packed.scored].to(embeddings["unembed"].dtype))
+
+
+class InOneBlock(torch.autograd.Function):
+    """The weights, copied to where cuDNN wants them and in its precision."""
+
+    @staticmethod
+    def forward(ctx, block: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
+        ctx.dtype = weights[0].dtype
+        torch._foreach_copy_(list(block), list(weights))
+        return tuple(place.detach() for place in block)
+
+    @staticmethod
+    def backward(ctx, *gradients):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None, *(None if gradient is None else gradient.to(ctx.dtype) for gradient in gradients)
+
+
+def block_for(model: LSTM, like: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    """Room for the weights as cuDNN lays them out: views of one block."""
+    block = [torch.empty_like(weight, dtype=dtype, memory_format=torch.contiguous_format) for weight in like]
+    kind = 2  # cuDNN's number of the LSTM
+    with torch.no_grad():
+        torch._cudnn_rnn_flatten_weight(block, 4, model.width, kind, model.width, 0, model.layers, False, False)
+    return block

@@ -1,106 +1,311 @@
 """The transformer's logits at scored positions, computing only what they depend on. Exact; the twin of `logits`.
 
-Sequences are on average half as long as their padding, and little of the last layer is read. So every linear
-map and norm runs on the tokens that exist, as one flat list, and tokens are laid out by sequence for attention
-alone; in the last layer only keys and values run on all tokens, and everything else on scored positions.
+Every linear map and norm runs on nodes (`packing`), the first layer's queries, keys and values on rows; in the last
+layer only keys and values run on all nodes, and everything else on scored positions. Tensors are (seed, node,
+channel): parameters have a seed axis, the packing serves all seeds.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int32
 from torch import Tensor
 
 from icecore.models.base import Parameters
-from icecore.models.transformer import Transformer, linear, norm
+from icecore.models.packing import Packing, Reads, Segments
+from icecore.models.transformer import NORM_EPSILON, Transformer
+
+LONGEST_FUSED = 64  # of `kernels`
+LARGEST_FUSED_HEAD = 512  # bytes
+
+Nodes = Float[Tensor, "seed node width"]
 
 
-@dataclass(frozen=True)
-class Packing:
-    """Where the tokens of a batch are in the flat list, and which of them are scored."""
-
-    tokens: Int64[Tensor, " tokens"]
-    columns: Int64[Tensor, " tokens"]
-    place: Int64[Tensor, " tokens"]  # of each token in the flattened (batch, seq)
-    shape: tuple[int, int]
-    scored: Int64[Tensor, " scored"]  # which tokens of the flat list are scored
-    slot: Int64[Tensor, " scored"]  # of each scored position in the flattened (batch, most scored in a row)
-    slots: int  # the most scored positions in a row
-    hidden_keys: Bool[Tensor, "batch slot seq"]  # what a scored position must not attend to: later tokens
-
-
-def pack(tokens: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]) -> Packing:
-    """The packing of a batch; it serves all seeds."""
-    batch, length = tokens.shape
-    column = torch.arange(length, device=tokens.device)
-    last = (scored * (column + 1)).amax(dim=1, keepdim=True)
-    place = (column < last).flatten().nonzero()[:, 0]
-    rank = scored.cumsum(dim=1) - 1  # of a scored position among those of its row
-    slots = int(rank.max()) + 1
-    row_of_scored, column_of_scored = scored.nonzero(as_tuple=True)
-    slot = row_of_scored * slots + rank[scored]
-    query_column = torch.zeros(batch * slots, dtype=torch.int64, device=tokens.device)
-    query_column[slot] = column_of_scored
-    return Packing(
-        tokens=tokens.flatten()[place],
-        columns=place % length,
-        place=place,
-        shape=(batch, length),
-        scored=scored.flatten()[place].nonzero()[:, 0],
-        slot=slot,
-        slots=slots,
-        hidden_keys=column > query_column.view(batch, slots, 1),
-    )
-
-
-def packed_logits(model: Transformer, parameters: Parameters, packing: Packing) -> Float[Tensor, "scored vocab"]:
-    """Logits at the scored positions, row by row."""
-    batch, length = packing.shape
-    stream = parameters["token"][packing.tokens] + parameters["position"][packing.columns]
-    future = torch.ones(length, length, dtype=torch.bool, device=stream.device).triu(1)
+def units(model: Transformer) -> dict[str, list[str]]:
+    """The parts of the body that are computed with, and the parameters that each is made of."""
+    made_of: dict[str, list[str]] = {"final_norm": ["final_norm"]}
     for layer in range(model.layers):
         block = f"block{layer}"
-        is_last = layer == model.layers - 1
-        x = norm(stream, parameters, f"{block}.attention_norm")
-        key, value = (by_row(linear(x, parameters, f"{block}.{part}"), packing.place, batch, length) for part in "kv")
-        if is_last:
-            stream, x = stream[packing.scored], x[packing.scored]
-        index, columns = (packing.slot, packing.slots) if is_last else (packing.place, length)
-        query = by_row(linear(x, parameters, f"{block}.q"), index, batch, columns)
-        mixed = attend(model, query, key, value, packing.hidden_keys if is_last else future)
-        stream = stream + linear(mixed.reshape(batch * columns, -1)[index], parameters, f"{block}.out")
-        inner = linear(norm(stream, parameters, f"{block}.mlp_norm"), parameters, f"{block}.mlp_in")
-        stream = stream + linear(F.gelu(inner, approximate="tanh"), parameters, f"{block}.mlp_out")
-    return model.unembed(parameters, norm(stream, parameters, "final_norm"))
+        for part in ("attention_norm", "q", "out", "mlp_norm", "mlp_in", "mlp_out"):
+            made_of[f"{block}.{part}"] = [f"{block}.{part}"]
+        made_of[f"{block}.kv"] = [f"{block}.k", f"{block}.v"]
+    return made_of
 
 
-def by_row(
-    flat: Float[Tensor, "tokens width"], place: Int64[Tensor, " tokens"], batch: int, columns: int
-) -> Float[Tensor, "batch columns width"]:
-    """Tokens of the flat list laid out by sequence; zeros where there are none, which nothing attends to."""
-    padded = flat.new_zeros(batch * columns, flat.shape[-1])
-    return padded.index_put((place,), flat).view(batch, columns, -1)
+def body_for_computing(
+    model: Transformer, parameters: Parameters, wanted: Callable[[list[str]], bool], dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """The units' weights and biases in the type to compute with, of those made of parameters that are `wanted`.
+
+    A frozen bias of zeros, or a frozen norm's weight of ones, is left out: adding or multiplying it is nothing.
+    """
+    body: dict[str, Tensor] = {}
+    for unit, parts in units(model).items():
+        kept = torch.float32 if unit.endswith("norm") and dtype == torch.bfloat16 else dtype
+        for kind in ("weight", "bias"):
+            members = [f"{part}.{kind}" for part in parts]
+            if not wanted(members):
+                continue
+            values = [parameters[name] for name in members]
+            is_vector, is_frozen = values[0].ndim == 2, not any(value.requires_grad for value in values)
+            neutral = 1.0 if kind == "weight" else 0.0
+            if is_vector and is_frozen and all(bool((value == neutral).all()) for value in values):
+                continue
+            body[f"{unit}.{kind}"] = (values[0] if len(values) == 1 else torch.cat(values, dim=1)).to(kept)
+    return body
+
+
+def packed_logits(
+    model: Transformer, embeddings: Parameters, body: Parameters, packing: Packing, dtype: torch.dtype
+) -> Float[Tensor, "seed query vocab"]:
+    """Logits at the scored positions. `body` is of `body_for_computing`; embeddings have their own precision."""
+    rows = select(embeddings["token"], packing.row_tokens) + select(embeddings["position"], packing.row_columns)
+    x, rows = norm(rows, body, "block0.attention_norm", dtype)
+    stream = rows.to(dtype)
+    if packing.has_rows:
+        stream = gather(stream, packing.row_of_node, packing.nodes_by_row)
+    for layer in range(model.layers):
+        block, is_first, is_last = f"block{layer}", layer == 0, layer == model.layers - 1
+        if not is_first and not is_last:
+            x, stream = norm(stream, body, f"{block}.attention_norm", dtype)
+        if not is_first and is_last:
+            x, asking, stream = norm_and_pick(stream, body, f"{block}.attention_norm", packing.scored_node)
+        elif is_last:
+            asking, stream = select(x, packing.row_of_node[packing.scored_node]), select(stream, packing.scored_node)
+        else:
+            asking = x
+        kv = linear(x, body, f"{block}.kv")
+        q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
+        mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
+        stream = add_linear(stream, mixed, body, f"{block}.out")
+        x, stream = norm(stream, body, f"{block}.mlp_norm", dtype)
+        active = F.gelu(linear(x, body, f"{block}.mlp_in"), approximate="tanh")
+        stream = add_linear(stream, active, body, f"{block}.mlp_out")
+    unembed = embeddings["unembed"]
+    final, _ = norm(stream, body, "final_norm", unembed.dtype)
+    return final @ unembed.transpose(1, 2)
+
+
+def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed item width"]:
+    """values[:, index], whose gradient is a sum by index."""
+    if values.device.type != "cpu":
+        return values.index_select(1, index)
+    # The CPU's fast sum by index is that of embeddings.
+    seeds, rows, _ = values.shape
+    if seeds > 1:
+        index = (index + rows * torch.arange(seeds, dtype=index.dtype)[:, None]).flatten()
+    return F.embedding(index, values.flatten(0, 1)).view(seeds, -1, values.shape[2])
+
+
+def norm(x: Nodes, body: Parameters, name: str, dtype: torch.dtype) -> tuple[Nodes, Nodes]:
+    """The norm, and x again for the residual stream: so the gradients of both are summed in one pass."""
+    weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
+    if x.device.type == "cuda":
+        return Norm.apply(x, weight, bias, dtype)
+    return plain_norm(x, weight, bias).to(dtype), x
+
+
+def norm_and_pick(
+    x: Nodes, body: Parameters, name: str, index: Int32[Tensor, " item"]
+) -> tuple[Nodes, Float[Tensor, "seed item width"], Float[Tensor, "seed item width"]]:
+    """The norm, and of both the norm and x what is at `index`."""
+    weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
+    if x.device.type == "cuda":
+        return NormAndPick.apply(x, weight, bias, index)
+    y = plain_norm(x, weight, bias)
+    return y, select(y, index), select(x, index)
+
+
+def plain_norm(x: Nodes, weight: Tensor | None, bias: Tensor | None) -> Nodes:
+    x = F.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON)
+    x = x if weight is None else x * weight[:, None]
+    return x if bias is None else x + bias[:, None]
+
+
+def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
+    weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
+    if len(x) == 1:
+        return F.linear(x[0], weight[0], None if bias is None else bias[0])[None]
+    if bias is None:
+        return x @ weight.transpose(1, 2)
+    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+
+
+def add_linear(stream: Nodes, x: Float[Tensor, "seed node input"], body: Parameters, name: str) -> Nodes:
+    """stream + linear(x), without a pass of its own for the sum where there is no bias."""
+    if f"{name}.bias" in body:
+        return stream + linear(x, body, name)
+    weight = body[f"{name}.weight"]
+    if len(x) == 1:
+        return torch.addmm(stream[0], x[0], weight[0].T)[None]
+    return torch.baddbmm(stream, x, weight.transpose(1, 2))
 
 
 def attend(
-    model: Transformer,
-    query: Float[Tensor, "batch query width"],
-    key: Float[Tensor, "batch seq width"],
-    value: Float[Tensor, "batch seq width"],
-    hidden_keys: Bool[Tensor, "*batch query seq"],
-) -> Float[Tensor, "batch query width"]:
-    """Attention of some queries to the keys that are not hidden from them."""
+    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], packing: Packing, rows: bool, scored: bool
+) -> Float[Tensor, "seed output width"]:
+    """Each node's, or each scored position's, mix of the values it can see."""
+    reads = packing.reads(rows, scored)
+    outputs = len(packing.scored_node) if scored else packing.nodes
+    head_bytes = model.width // model.heads * q.element_size()
+    fits = max(reads.index.shape[1], reads.slots or 0) <= LONGEST_FUSED and head_bytes <= LARGEST_FUSED_HEAD
+    if q.device.type == "cuda" and fits:
+        return FusedAttention.apply(q, kv, packing, reads, outputs, rows, model.heads, model.attention == "softmax")
+    return attend_laid_out(model, q, kv, reads, outputs)
 
-    def split(x: Tensor) -> Float[Tensor, "batch head place channel"]:
-        return x.view(*x.shape[:2], model.heads, -1).transpose(1, 2)
 
-    visible = ~hidden_keys if hidden_keys.ndim == 2 else ~hidden_keys[:, None]
-    if model.attention == "prefix-sum":
-        weights = visible.to(value.dtype)
+def attend_laid_out(
+    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int
+) -> Float[Tensor, "seed {outputs} width"]:
+    """Attention with queries, keys and values laid out by sequence: the plain way, for any device and length."""
+    seeds, _, width = q.shape
+    sequences, length = reads.index.shape
+    column = torch.arange(length, device=q.device)
+    if reads.slots is None:
+        visible = column <= column[:, None]
+        query = select(q, reads.index.flatten()).view(seeds, sequences, length, width)
+        places = (reads.own.flatten() >= 0) & (column < reads.lengths[:, None]).flatten()
+        slot = reads.own.flatten().where(places, outputs)
     else:
-        scores = split(query) @ split(key).transpose(2, 3) / math.sqrt(model.width // model.heads)
+        sequences = reads.real_rows
+        visible = column <= reads.query_columns.view(sequences, 1, -1, 1)
+        query = q.view(seeds, sequences, reads.slots, width)
+        slot = None
+    laid_out = select(kv, reads.index[:sequences].flatten()).view(seeds, sequences, length, 2 * width)
+    key, value = laid_out.split(width, dim=-1)
+
+    def split(x: Tensor) -> Float[Tensor, "seed sequence head place channel"]:
+        return x.unflatten(-1, (model.heads, -1)).transpose(2, 3)
+
+    if model.attention == "prefix-sum":
+        weights = visible.to(value.dtype).expand(seeds, sequences, 1, -1, -1)
+    else:
+        scores = split(query) @ split(key).transpose(-2, -1) / math.sqrt(width // model.heads)
         weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
-    mixed = weights @ split(value)
-    return mixed.transpose(1, 2).reshape(query.shape)
+    mixed = (weights @ split(value)).transpose(2, 3).reshape(seeds, -1, width)
+    if slot is None:
+        return mixed
+    out = mixed.new_zeros((seeds, outputs + 1, width))
+    return out.index_copy(1, slot.long(), mixed)[:, :outputs]
+
+
+class Norm(torch.autograd.Function):
+    """`plain_norm` by kernels that keep nothing but the input."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, dtype: torch.dtype):
+        from icecore.models import kernels
+
+        ctx.set_materialize_grads(False)
+        weight, bias = both_or_neither(x, weight, bias)
+        ctx.save_for_backward(x, weight)
+        return kernels.norm_forward(x, weight, bias, dtype, NORM_EPSILON), x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, d_y, d_kept):  # pyright: ignore[reportIncompatibleMethodOverride]
+        from icecore.models import kernels
+
+        x, weight = ctx.saved_tensors
+        if d_y is None:
+            return d_kept, None, None, None
+        d_kept = None if d_kept is None else d_kept.contiguous()
+        found = kernels.norm_backward(x, d_y.contiguous(), d_kept, weight, NORM_EPSILON)
+        return *wanted(ctx, found), None
+
+
+class NormAndPick(torch.autograd.Function):
+    """`Norm` where the residual stream goes on at `index` alone."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, index):
+        from icecore.models import kernels
+
+        weight, bias = both_or_neither(x, weight, bias)
+        ctx.save_for_backward(x, weight, index)
+        y = kernels.norm_forward(x, weight, bias, x.dtype, NORM_EPSILON)
+        return y, y.index_select(1, index), x.index_select(1, index)
+
+    @staticmethod
+    def backward(ctx, d_y, d_y_picked, d_x_picked):  # pyright: ignore[reportIncompatibleMethodOverride]
+        from icecore.models import kernels
+
+        x, weight, index = ctx.saved_tensors
+        d_y = d_y.contiguous().index_add_(1, index, d_y_picked)
+        d_x, d_weight, d_bias = kernels.norm_backward(x, d_y, None, weight, NORM_EPSILON)
+        return *wanted(ctx, (d_x.index_add_(1, index, d_x_picked), d_weight, d_bias)), None
+
+
+def both_or_neither(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    if weight is None and bias is None:
+        return None, None
+    like = x.new_empty((len(x), x.shape[2]), dtype=torch.float32)
+    weight = torch.ones_like(like) if weight is None else weight.contiguous()
+    return weight, torch.zeros_like(like) if bias is None else bias.contiguous()
+
+
+def wanted(ctx, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    """Those of the inputs that need one."""
+    return tuple(found if needed else None for found, needed in zip(gradients, ctx.needs_input_grad, strict=False))
+
+
+class FusedAttention(torch.autograd.Function):
+    """`attend_laid_out` by kernels that read through the index and write nothing that is not a node."""
+
+    @staticmethod
+    def forward(ctx, q, kv, packing: Packing, reads: Reads, outputs: int, rows: bool, heads: int, softmax: bool):
+        from icecore.models import kernels
+
+        ctx.save_for_backward(q, kv)
+        ctx.arguments = packing, reads, rows, heads, softmax
+        return kernels.attend_forward(q, kv, reads, outputs, heads, softmax, tf32_allowed())
+
+    @staticmethod
+    def backward(ctx, d_out):  # pyright: ignore[reportIncompatibleMethodOverride]
+        from icecore.models import kernels
+
+        q, kv = ctx.saved_tensors
+        packing, reads, rows, heads, softmax = ctx.arguments
+        slots = packing.shared + packing.nodes
+        d_q, by_slot = kernels.attend_backward(q, kv, d_out.contiguous(), reads, slots, heads, softmax, tf32_allowed())
+        if rows:
+            if reads.slots is None:
+                d_q = sum_by(d_q, packing.nodes_by_row).to(q.dtype)
+            return d_q, sum_by(by_slot, packing.keys_by_row).to(kv.dtype), *[None] * 6
+        d_kv = by_slot[:, packing.shared :]
+        if packing.shared:
+            of_shared = sum_by(by_slot[:, : packing.shared], packing.keys_by_shared_node)
+            d_kv = d_kv.index_add_(1, packing.shared_node, of_shared.to(kv.dtype))
+        return d_q, d_kv, *[None] * 6
+
+
+class Gather(torch.autograd.Function):
+    """values[:, index] where the sums of the gradient are known beforehand."""
+
+    @staticmethod
+    def forward(ctx, values, index, segments: Segments):
+        ctx.segments, ctx.dtype = segments, values.dtype
+        return values.index_select(1, index)
+
+    @staticmethod
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return sum_by(gradient, ctx.segments).to(ctx.dtype), None, None
+
+
+def gather(values: Nodes, index: Int32[Tensor, " item"], segments: Segments) -> Float[Tensor, "seed item width"]:
+    if values.device.type == "cuda":
+        return Gather.apply(values, index, segments)
+    return select(values, index)
+
+
+def sum_by(values: Nodes, segments: Segments) -> Float[Tensor, "seed segment width"]:
+    from icecore.models import kernels
+
+    return kernels.segment_sum(values, segments.order, segments.key, segments.count)
+
+
+def tf32_allowed() -> bool:
+    return torch.get_float32_matmul_precision() != "highest"
+
+

@@ -25,7 +25,8 @@ def digest(tensors: Iterable[tuple[str, Tensor]]) -> str:
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors with notes (anything JSON can hold) and a checksum; all of it appears, or nothing."""
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # Copies: the format takes no tensors that share their memory.
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {"notes": json.dumps(notes), "sha256": digest(tensors.items())}
     with replacing(path) as temporary:
         try:

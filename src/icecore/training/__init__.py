@@ -14,6 +14,7 @@ from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, evaluate, stored_result, train_run
 from icecore.training.population import Population
+from icecore.training.precision import Precision, pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
 from icecore.training.run_folder import RunFolder
 
@@ -47,6 +48,7 @@ def train(
     overwrite: bool = False,
     with_body: bool = False,
     device: str = "auto",
+    precision: str = "auto",
     watch: Watch | None = None,
     task_source: str = "",
     log_every: int | None = None,
@@ -63,6 +65,7 @@ def train(
     base = preset_optimization(task, model, preset)
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
     require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
+    where = pick_device(device)
     config = RunConfig(
         task=task,
         model=model,
@@ -71,9 +74,9 @@ def train(
         optimization=Optimization(**{**vars(base), **optimization}),
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         data_seed=data_seed,
+        precision=pick_precision(precision, where),
         task_source=task_source or task.name,
     )
-    where = pick_device(device)
     cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
     folder = None if out is None else RunFolder.of(config, Path(out))
     path = None if folder is None else folder.path
@@ -100,6 +103,7 @@ __all__ = [
     "Interrupted",
     "Optimization",
     "Population",
+    "Precision",
     "Progress",
     "RunConfig",
     "RunFolder",

@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from icecore.errors import InputError, require
+from icecore.errors import InputError, require, unknown_name
 from icecore.models import MODELS, Model, Sizes, trained_names
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
+from icecore.training.precision import Precision
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,12 @@ class RunConfig:
     optimization: Optimization = Optimization()
     seeds: tuple[int, ...] = (0,)
     data_seed: int = 0
+    precision: str = "fp32"  # of the body: fp32, tf32 or bf16
     task_source: str = ""  # a task's name, or FILE.py:CLASS; where to find the class again
 
     def __post_init__(self) -> None:
+        if self.precision not in Precision:
+            raise unknown_name("precision", self.precision, list(Precision))
         require(len(self.seeds) > 0, "a run needs at least one seed")
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
         require(
@@ -83,6 +87,7 @@ class RunConfig:
             "optimization": dataclasses.asdict(self.optimization),
             "seeds": list(self.seeds),
             "data_seed": self.data_seed,
+            "precision": self.precision,
         }
 
     @staticmethod
@@ -103,6 +108,7 @@ class RunConfig:
                 optimization=Optimization(**value["optimization"]),
                 seeds=tuple(value["seeds"]),
                 data_seed=value["data_seed"],
+                precision=value["precision"],
                 task_source=value["task"]["name"],
             )
         except (KeyError, TypeError) as error:

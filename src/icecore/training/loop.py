@@ -10,16 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 import icecore
 from icecore.errors import InputError, Interrupted, require
 from icecore.process import prepare
+from icecore.models import Transformer
 from icecore.tasks import Batch, Task
 from icecore.training.config import RunConfig
-from icecore.training.population import Population, clip_each_seed, losses, predict
+from icecore.training.population import Population, predict
+from icecore.training.precision import Precision
+from icecore.training.replay import Replay
 from icecore.training.run_folder import RESULT, RunFolder
-from icecore.training.stream import Stream
+from icecore.training.steps import NEVER, Steps
+from icecore.training.stream import Stream, WorkStream
+from icecore.training.work import PackedWorks
+
+STEPS_PER_REPLAY = 10
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,14 @@ class Cadence:
             require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
         return Cadence(log or max(1, steps // 200), evaluate or max(1, steps // 10), checkpoint or max(1, steps // 20))
 
+    def next_stop(self, step: int, steps: int) -> int:
+        """The next step after `step` at which there is something to do."""
+        every = (self.log_every, self.evaluate_every, self.checkpoint_every)
+        return min(steps, *((step // often + 1) * often for often in every))
+
+    def looks_at(self, step: int, steps: int) -> bool:
+        return step % self.log_every == 0 or step % self.evaluate_every == 0 or step == steps
+
 
 def train_run(
     config: RunConfig,
@@ -61,24 +75,26 @@ def train_run(
     """Train a population to the end, from its last checkpoint if there is one; the result and the population."""
     prepare()
     started = time.monotonic()
-    population = Population(config.model, config.sizes, config.seeds, config.trainable, device)
-    trainer = Trainer(config, population, folder)
+    population = Population(
+        config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
+    )
     test = config.task.test_set().to(device)
+    steps = config.optimization.steps
     try:
-        with interrupts_deferred() as interrupted:
-            for step in range(trainer.step, config.optimization.steps):
-                loss = trainer.take_step(step)
-                done = step + 1
-                look = done % cadence.log_every == 0 or done == config.optimization.steps
-                if look or done % cadence.evaluate_every == 0:
-                    trainer.refuse_non_finite(loss, step)
+        with interrupts_deferred() as interrupted, population.precision.in_matrix_products():
+            trainer = Trainer(config, population, folder)
+            while trainer.step < steps:
+                done = cadence.next_stop(trainer.step, steps)
+                trainer.advance(done, interrupted)
+                done = trainer.step
+                trainer.refuse_non_finite()
+                if cadence.looks_at(done, steps):
                     accuracy = None
                     if done % cadence.evaluate_every == 0:
                         accuracy = evaluate(population, config.task, test)["accuracy"]
-                    trainer.report(Progress(done, config.optimization.steps, loss.tolist(), accuracy), watch)
-                if done % cadence.checkpoint_every == 0 or interrupted.is_set() or done == config.optimization.steps:
-                    trainer.refuse_non_finite(loss, step)
-                    trainer.save(done)
+                    trainer.report(Progress(done, steps, trainer.steps.loss.tolist(), accuracy), watch)
+                if done % cadence.checkpoint_every == 0 or interrupted.is_set() or done == steps:
+                    trainer.save()
                 if interrupted.is_set():
                     kept = "" if folder is None else f", saved in {folder.path}"
                     raise Interrupted(f"interrupted after step {done}{kept}")
@@ -95,50 +111,48 @@ def train_run(
 
 
 class Trainer:
-    """One population on its way: the optimizer, the data, and where it is saved."""
+    """One population on its way: the steps taken, the data, and where it is saved."""
 
     def __init__(self, config: RunConfig, population: Population, folder: RunFolder | None) -> None:
         self.config, self.population, self.folder = config, population, folder
-        device = next(iter(population.trained.values())).device
-        self.on_cpu = device.type == "cpu"
-        self.stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
-        specs = config.model.specs(config.sizes)
-        groups = [
-            {
-                "params": [value for name, value in population.trained.items() if specs[name].decays is decays],
-                "weight_decay": config.optimization.weight_decay if decays else 0.0,
-            }
-            for decays in (True, False)
-        ]
-        self.optimizer = torch.optim.AdamW([group for group in groups if group["params"]], betas=(0.9, 0.999), eps=1e-8)
+        device = population.device
+        self.steps = Steps(population, config.optimization)
+        captures = device.type == "cuda" and isinstance(config.model, Transformer)
+        self.replay = Replay(self.steps) if captures else None
+        stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
+        self.works = WorkStream(stream, config.model, STEPS_PER_REPLAY if captures else None)
         self.step = 0
         self.saved_step: int | None = None
         self.restore()
 
-    def take_step(self, step: int) -> Tensor:
-        """One step of all seeds; each seed's loss before it."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.optimization.lr_at(step)
-        batch = self.stream.batch_at(step)
-        if self.on_cpu:  # elsewhere the longest length would have to be waited for
-            batch = batch.trimmed()
-        loss = losses(self.population.logits(batch), batch)
-        self.optimizer.zero_grad()
-        loss.sum().backward()
-        clip_each_seed(list(self.population.trained.values()), self.config.optimization.clip)
-        if self.on_cpu:
-            self.refuse_non_finite(loss, step)
-        self.optimizer.step()
-        return loss.detach()
+    def advance(self, until: int, interrupted: threading.Event) -> None:
+        """Take steps up to step `until`, or until interrupted."""
+        while self.step < until and not interrupted.is_set():
+            place = self.works.at(self.step)
+            if self.replay is None:
+                self.steps.take(place.works.step(place.index))
+                self.step += 1
+                if self.population.device.type == "cpu":
+                    self.refuse_non_finite()
+                continue
+            assert isinstance(place.works, PackedWorks)
+            whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
+            end = place.end if whole_group else place.index + 1
+            self.replay.take(place.works, place.index, end)
+            self.step += end - place.index
 
-    def refuse_non_finite(self, loss: Tensor, step: int) -> None:
-        if bool(loss.isfinite().all()):
+    def refuse_non_finite(self) -> None:
+        bad = self.steps.first_bad_step
+        if bool((bad == NEVER).all()):
             return
-        seed = self.population.seeds[int((~loss.isfinite()).nonzero()[0, 0])]
+        index = int((bad != NEVER).nonzero()[0, 0])
         saved = "no checkpoint was saved yet"
         if self.folder is not None and self.saved_step is not None:
             saved = f"the last good checkpoint is step {self.saved_step} in {self.folder.path}"
-        raise InputError(f"the loss of seed {seed} is not finite at step {step}; {saved}; try a lower --lr")
+        raise InputError(
+            f"the loss of seed {self.population.seeds[index]} is not finite at step {int(bad[index])}; {saved}; "
+            "try a lower --lr"
+        )
 
     def report(self, progress: Progress, watch: Watch | None) -> None:
         if self.folder is not None:
@@ -149,34 +163,19 @@ class Trainer:
         if watch is not None:
             watch(progress)
 
-    def save(self, step: int) -> None:
-        self.step = self.saved_step = step
-        if self.folder is None:
-            return
-        tensors: dict[str, Tensor] = {}
-        for name, value in self.population.trained.items():
-            state = self.optimizer.state[value]
-            tensors[f"value/{name}"] = value
-            tensors[f"mean/{name}"] = state["exp_avg"]
-            tensors[f"square/{name}"] = state["exp_avg_sq"]
-        self.folder.save_checkpoint(step, tensors)
+    def save(self) -> None:
+        self.saved_step = self.step
+        if self.folder is not None:
+            self.folder.save_checkpoint(self.step, self.steps.state())
 
     def restore(self) -> None:
-        checkpoint = None if self.folder is None else self.folder.load_checkpoint()
-        if self.folder is None or checkpoint is None:
-            if self.folder is not None:
-                self.folder.forget_metrics_after(0)
+        if self.folder is None:
             return
-        self.step, tensors = checkpoint
-        self.saved_step = self.step
-        with torch.no_grad():
-            for name, value in self.population.trained.items():
-                value.copy_(tensors[f"value/{name}"])
-                self.optimizer.state[value] = {
-                    "step": torch.tensor(float(self.step)),
-                    "exp_avg": tensors[f"mean/{name}"].to(value.device),
-                    "exp_avg_sq": tensors[f"square/{name}"].to(value.device),
-                }
+        checkpoint = self.folder.load_checkpoint()
+        if checkpoint is not None:
+            self.step, tensors = checkpoint
+            self.saved_step = self.step
+            self.steps.set_state(self.step, tensors)
         self.folder.forget_metrics_after(self.step)
 
 

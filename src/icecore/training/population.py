@@ -1,29 +1,68 @@
 """Many seeds of one model as one program. Only parameters have a seed axis; a batch serves all seeds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import Model, Parameters, Positions, Sizes, Transformer, initialize, trained_names
-from icecore.models.packed import pack, packed_logits
+from icecore.models import LSTM, Model, Sizes, Transformer, initialize, lstm, packed, trained_names
+from icecore.models.lstm import PackedSequences
+from icecore.models.packing import Packing
 from icecore.tasks import Batch
+from icecore.training.precision import Precision
+from icecore.training.work import Answers, Work, scored_positions, whole
+
+CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds in one pass: more would only take more memory
+ROWS_EVALUATED_AT_ONCE = 500
 
 
 class Population:
-    """The parameters of several seeds, stacked, in two dicts: what trains and what is frozen."""
+    """The parameters of several seeds, stacked, in two dicts: what trains and what is frozen.
+
+    What trains are views of two long vectors a seed, `values[True]` of what decays and `values[False]` of what does
+    not, so that clipping and the optimizer see one tensor each.
+    """
 
     def __init__(
-        self, model: Model, sizes: Sizes, seeds: tuple[int, ...], trainable: str, device: torch.device
+        self,
+        model: Model,
+        sizes: Sizes,
+        seeds: tuple[int, ...],
+        trainable: str,
+        device: torch.device,
+        precision: Precision = Precision.fp32,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.model, self.sizes, self.seeds = model, sizes, seeds
-        names = set(trained_names(model, sizes, trainable))
+        self.device, self.precision = device, precision
+        self.specs = specs = model.specs(sizes)
+        names = trained_names(model, sizes, trainable)
         each = [initialize(model, sizes, seed) for seed in seeds]
-        stacked = {name: torch.stack([one[name] for one in each]).to(device) for name in each[0]}
-        self.trained = {name: value.requires_grad_() for name, value in stacked.items() if name in names}
+        stacked = {name: torch.stack([one[name] for one in each]).to(device, dtype) for name in each[0]}
         self.frozen = {name: value for name, value in stacked.items() if name not in names}
+        self.values: dict[bool, Tensor] = {}
+        self.trained: dict[str, Tensor] = {}
+        self.names = {decays: [name for name in names if specs[name].decays is decays] for decays in (True, False)}
+        for decays, members in self.names.items():
+            if members:
+                self.values[decays] = torch.cat([stacked[name].flatten(1) for name in members], dim=1)
+                self.trained |= self.parts_of(self.values[decays], decays)
+        at_once = max(1, CHANNELS_AT_ONCE[device.type] // model.width)
+        self.groups = [
+            Group(self, slice(begin, begin + at_once), dtype if dtype == torch.float64 else precision.dtype)
+            for begin in range(0, len(seeds), at_once)
+        ]
+
+    def parts_of(self, values: Float[Tensor, "seed value"], decays: bool) -> dict[str, Float[Tensor, "seed ..."]]:
+        """Long vectors, such as `values[decays]`, as views of the parameters that they consist of."""
+        specs = [self.specs[name] for name in self.names[decays]]
+        parts = values.split([spec.size for spec in specs], dim=1)
+        return {
+            name: part.unflatten(1, spec.shape)
+            for name, part, spec in zip(self.names[decays], parts, specs, strict=True)
+        }
 
     def parameters(self, index: int) -> dict[str, Tensor]:
         """The parameters of one seed."""
@@ -37,66 +76,115 @@ class Population:
 
         return count(self.trained), count(self.frozen)
 
-    def logits(self, batch: Batch, plain: bool = False) -> Float[Tensor, "seed scored vocab"]:
-        """Each seed's logits at the scored positions, row by row; `plain` computes all of them and picks."""
-        model = self.model
-        if isinstance(model, Transformer) and not plain:
-            packing = pack(batch.tokens, batch.scored)
-            return self.for_each_seed(lambda one: packed_logits(model, one, packing))
+    def logits(self, work: Work) -> Float[Tensor, "seed query vocab"]:
+        """Each seed's logits at the scored positions."""
+        return torch.cat([group.logits(work) for group in self.groups])
+
+
+class Group:
+    """Seeds that are computed at once: all of narrow models, one by one of wide ones."""
+
+    def __init__(self, population: Population, seeds: slice, dtype: torch.dtype) -> None:
+        self.model, self.seeds, self.dtype = population.model, seeds, dtype
+        self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in population.trained.items()}
+        self.frozen = {name: value[seeds] for name, value in population.frozen.items()}
+        self.parameters = {**self.leaves, **self.frozen}
+        self.frozen_body: dict[str, Tensor] | None = None
+        self.blocks: list[list[Tensor]] | None = None
+
+    def logits(self, work: Work) -> Float[Tensor, "seed query vocab"]:
+        inputs = work.inputs
+        if isinstance(inputs, Packing) and isinstance(self.model, Transformer):
+            return packed.packed_logits(self.model, self.parameters, self.body(self.model), inputs, self.dtype)
+        if isinstance(inputs, PackedSequences) and isinstance(self.model, LSTM):
+            return torch.stack(list(self.lstm_logits(self.model, inputs)))
+        assert isinstance(inputs, Batch)
+        return self.plain_logits(inputs)
+
+    def plain_logits(self, batch: Batch) -> Float[Tensor, "seed query vocab"]:
+        """All logits of the model as it is written, of which the scored ones are picked: the twin of the rest."""
         at = scored_positions(batch)
-        return self.for_each_seed(lambda one: model.logits(one, batch.tokens, at))
+        if not self.model.vectorizes or self.count == 1:
+            each = range(self.count)
+            return torch.stack([self.model.logits(self.parameters_of(index), batch.tokens, at) for index in each])
+        return torch.func.vmap(lambda one: self.model.logits(one, batch.tokens, at))(self.parameters)
 
-    def for_each_seed(self, function: Callable[[Parameters], Tensor]) -> Float[Tensor, "seed ..."]:
-        """A function of one network's parameters, for all seeds at once."""
-        if len(self.seeds) == 1 or not self.model.vectorizes:
-            return torch.stack([function(self.parameters(index)) for index in range(len(self.seeds))])
-        return torch.func.vmap(function)({**self.trained, **self.frozen})
+    @property
+    def count(self) -> int:
+        return len(next(iter(self.leaves.values())))
+
+    def parameters_of(self, index: int) -> dict[str, Tensor]:
+        return {name: value[index] for name, value in self.parameters.items()}
+
+    def body(self, model: Transformer) -> dict[str, Tensor]:
+        """The body to compute with; its frozen part is made once."""
+
+        def trains(names: list[str]) -> bool:
+            return any(name in self.leaves for name in names)
+
+        if self.frozen_body is None:
+            with torch.no_grad():
+                self.frozen_body = packed.body_for_computing(
+                    model, self.parameters, lambda names: not trains(names), self.dtype
+                )
+        return self.frozen_body | packed.body_for_computing(model, self.parameters, trains, self.dtype)
+
+    def lstm_logits(self, model: LSTM, inputs: PackedSequences) -> Iterator[Float[Tensor, "query vocab"]]:
+        """Seed by seed: the fused kernel knows one network."""
+        for index in range(self.count):
+            parameters = self.parameters_of(index)
+            weights = model.weights(parameters)
+            if weights[0].device.type == "cuda":
+                if self.blocks is None:
+                    self.blocks = [lstm.block_for(model, weights, self.dtype) for _ in range(self.count)]
+                weights = lstm.InOneBlock.apply(self.blocks[index], *weights)
+            yield lstm.packed_logits(model, parameters, weights, inputs)
 
 
-def scored_positions(batch: Batch) -> Positions:
-    return Positions(*batch.scored.nonzero(as_tuple=True))
-
-
-def losses(logits: Float[Tensor, "seed scored vocab"], batch: Batch) -> Float[Tensor, " seed"]:
+def losses(logits: Float[Tensor, "seed query vocab"], answers: Answers) -> Float[Tensor, " seed"]:
     """Each seed's mean over scored positions: cross-entropy, or KL divergence from a target's distribution."""
-    if batch.target_log_probs is not None:
-        log_probs = logits.log_softmax(dim=-1)
-        goal = batch.target_log_probs[scored_positions(batch).rows]
-        return (goal.exp() * (goal - log_probs)).sum(dim=-1).mean(dim=-1)
-    goal = batch.targets[batch.scored].expand(len(logits), -1)
-    return F.cross_entropy(logits.flatten(0, 1), goal.flatten(), reduction="none").view(len(logits), -1).mean(dim=-1)
+    if answers.target_log_probs is None:
+        goal = answers.targets.expand(len(logits), -1).flatten()
+        each = F.cross_entropy(logits.flatten(0, 1), goal, reduction="none").view(len(logits), -1)
+    else:
+        goal = answers.target_log_probs
+        each = (goal.exp() * (goal - logits.log_softmax(dim=-1))).sum(dim=-1)
+    return (each * answers.weight).sum(dim=-1) / answers.weight.sum()
 
 
-def clip_each_seed(parameters: list[Tensor], largest: float) -> Float[Tensor, " seed"]:
+def clip_each_seed(gradients: list[Float[Tensor, "seed value"]], largest: float) -> Float[Tensor, " seed"]:
     """Scale each seed's gradient to a norm of at most `largest`; the norms before that."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients]
-    norms = torch.stack(squares).sum(dim=0).sqrt()
-    scale = (largest / (norms + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale.view(-1, *[1] * (gradient.ndim - 1)))
-    return norms
+    norms = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in gradients])
+    norm = torch.linalg.vector_norm(norms, dim=0)
+    scale = (largest / (norm + 1e-6)).clamp(max=1.0)
+    for part in gradients:
+        part.mul_(scale[:, None])
+    return norm
 
 
 @torch.no_grad()
 def predict(
-    population: Population, batch: Batch, rows_at_once: int = 500, on_rows: Callable[[int], None] | None = None
+    population: Population,
+    batch: Batch,
+    rows_at_once: int = ROWS_EVALUATED_AT_ONCE,
+    on_rows: Callable[[int], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Each seed's argmax at scored positions (0 elsewhere), as (seed, batch, seq), and its loss.
 
     `on_rows` is told how many rows are done.
     """
-    seeds = len(population.seeds)
-    predictions = torch.zeros((seeds, *batch.tokens.shape), dtype=torch.int64, device=batch.tokens.device)
+    seeds, width = len(population.seeds), batch.tokens.shape[1]
+    predictions = torch.zeros((seeds, batch.tokens.numel()), dtype=torch.int64, device=batch.tokens.device)
     total = torch.zeros(seeds, device=batch.tokens.device)
-    places = 0
-    for start in range(0, len(batch), rows_at_once):
-        part = batch[start : start + rows_at_once]
-        at = scored_positions(part)
-        logits = population.logits(part)
-        predictions[:, at.rows + start, at.columns] = logits.argmax(dim=-1)
-        total += losses(logits, part) * len(at.rows)
-        places += len(at.rows)
-        if on_rows is not None:
-            on_rows(start + len(part))
-    return predictions, total / places
+    with population.precision.in_matrix_products():
+        for start in range(0, len(batch), rows_at_once):
+            part = batch[start : start + rows_at_once]
+            work = whole(population.model, population.sizes.vocab_size, part)
+            logits = population.logits(work)
+            is_scored = work.answers.weight > 0
+            places = work.answers.places[is_scored] + start * width
+            predictions[:, places] = logits.argmax(dim=-1)[:, is_scored]
+            total += losses(logits, work.answers) * len(places)
+            if on_rows is not None:
+                on_rows(start + len(part))
+    return predictions.view(seeds, *batch.tokens.shape), total / batch.scored.sum()

@@ -12,6 +12,7 @@ from icecore.errors import InputError
 from icecore.store import digest, load_tensors, read_json, save_tensors, write_json, write_whole
 from icecore.training.config import RunConfig, differences
 from icecore.training.population import Population
+from icecore.training.precision import Precision
 
 CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "config.json",
@@ -118,7 +119,8 @@ class RunFolder:
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         tensors, notes = load_tensors(self.path / WEIGHTS)
-        population = Population(config.model, config.sizes, config.seeds, config.trainable, device)
+        precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
+        population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
         with torch.no_grad():
             for name, value in {**population.trained, **population.frozen}.items():
                 if name in tensors:
