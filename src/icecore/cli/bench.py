@@ -10,18 +10,39 @@ from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progre
 
 class What(StrEnum):
     data = "data"
+    train = "train"
 
 
 def command(
-    what: What = typer.Option(What.data, help="What to time: data is the sampling of training items."),
+    what: What = typer.Option(
+        What.train, help="What to time: train is a training step, data the sampling of training items."
+    ),
+    task: str | None = typer.Option(None, help="Of train: this task alone."),
+    width: int | None = typer.Option(None, help="Of train: this width alone."),
+    device: str = typer.Option("auto", help="Of train: auto, cpu or cuda."),
+    precision: str = typer.Option("auto", help="Of train: auto, fp32, tf32 or bf16."),
+    seconds: float = typer.Option(1.0, min=0.0, help="Of train: about how long to run each way of a row."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Time icecore against its plain twins, in one run on this machine."""
-    from icecore.bench.data import bench_data, streaming_tasks
+    """Time icecore against its plain twins, in one run on this machine.
+
+    For a training step, beside ours: the floor (its matrix products alone, measured at their shapes), the plain twin
+    (the model as it is written, float32, padded), and a user's own loop (GPT2LMHeadModel or torch's LSTM, float32,
+    padded, items from plain Python; needs the extra huggingface). All are ms for one step of one seed.
+    """
     from icecore.process import prepare
 
     prepare()
-    rows = list(with_progress(bench_data(), len(streaming_tasks()), f"timing {what}"))
+    if what is What.data:
+        bench_data(json)
+    else:
+        bench_train(task, width, device, precision, seconds, json)
+
+
+def bench_data(json: bool) -> None:
+    from icecore.bench.data import bench_data, streaming_tasks
+
+    rows = list(with_progress(bench_data(), len(streaming_tasks()), "timing data"))
     if json:
         print_json({"rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]})
         return
@@ -29,4 +50,61 @@ def command(
         "Training items sampled per second on the CPU",
         {"task": "left", "tensors": "right", "plain Python": "right", "ratio": "right"},
         ((row.task, f"{row.items_per_s:,.0f}", f"{row.python_items_per_s:,.0f}", f"{row.ratio:.1f}") for row in rows),
+    )
+
+
+def bench_train(
+    task: str | None, width: int | None, device: str, precision: str, seconds: float, json: bool
+) -> None:
+    from icecore.bench.train import bench_train, cases_for
+    from icecore.tasks.loading import find_task
+    from icecore.training import device_name, pick_device, pick_precision
+
+    if task is not None:
+        find_task(task)
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    cases = cases_for(where, task, width)
+    rows = list(with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"))
+    if json:
+        named = [dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor} for row in rows]
+        print_json({"device": device_name(where), "rows": named})
+        return
+
+    def times(baseline: float, ours: float) -> str:
+        return f"{baseline:,.1f} ({baseline / ours:,.0f}x)"
+
+    print_table(
+        f"ms for one training step of one seed, {chosen}, on {device_name(where)}",
+        {
+            "task": "left",
+            "model": "left",
+            "width": "right",
+            "trained": "left",
+            "seeds": "right",
+            "ours": "right",
+            "peak GB": "right",
+            "GFLOP": "right",
+            "floor": "right",
+            "share": "right",
+            "plain twin": "right",
+            "user's loop": "right",
+        },
+        (
+            (
+                row.task,
+                row.model,
+                str(row.width),
+                row.trainable,
+                str(row.seeds),
+                f"{row.ms_per_seed_step:,.3f}",
+                "" if row.peak_gb is None else f"{row.peak_gb:.2f}",
+                f"{row.gflop:,.1f}",
+                f"{row.floor_ms:,.3f}",
+                f"{row.share_of_floor:.0%}",
+                times(row.plain_ms, row.ms_per_seed_step),
+                times(row.huggingface_ms, row.ms_per_seed_step),
+            )
+            for row in rows
+        ),
     )

@@ -4,6 +4,7 @@ Imported on a GPU alone. Sequences have at most 64 tokens here, so one program h
 nothing is kept for the backward pass but the inputs. Tensors are (seed, row, channel).
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from icecore.models.packing import Reads
 
 Rows = Float[Tensor, "seed row width"]
 LONGEST = 64  # tokens of a sequence, and scored positions of one
-LARGEST_HEAD_BYTES = 512  # of one token's channels in one head: four tiles of them must fit a block's memory
+LARGEST_CHUNK = 64  # channels at a time: small tiles let more programs run beside each other
 
 
 @triton.jit
@@ -63,14 +64,38 @@ def query_places(
 
 
 @triton.jit
-def attention_weights(
-    query, key, query_row, query_column, key_row, key_column, key_here, scale,
-    SOFTMAX: tl.constexpr, PRECISION: tl.constexpr,
+def products(
+    a, b, a_at, b_at, a_here, b_here, a_stride: tl.constexpr, b_stride: tl.constexpr,
+    M: tl.constexpr, N: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
+    """All products of rows of a with rows of b, a chunk of channels at a time."""
+    total = tl.zeros((M, N), tl.float32)
+    for first in tl.static_range(0, CHANNELS, CHUNK):
+        channel = first + tl.arange(0, CHUNK)
+        left = load_tile(a, a_at, a_here, channel, CHANNELS, a_stride)
+        right = load_tile(b, b_at, b_here, channel, CHANNELS, b_stride)
+        total += tl.dot(left, tl.trans(right), input_precision=PRECISION)
+    return total
+
+
+@triton.jit
+def mix_and_store(
+    weights, values, at, here, out, out_at, out_here, stride: tl.constexpr, out_stride: tl.constexpr,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """The rows of `values` mixed by weights, a chunk of channels at a time."""
+    for first in tl.static_range(0, CHANNELS, CHUNK):
+        channel = first + tl.arange(0, CHUNK)
+        value = load_tile(values, at, here, channel, CHANNELS, stride)
+        mixed = tl.dot(weights.to(value.dtype), value, input_precision=PRECISION)
+        store_tile(out, out_at, out_here, channel, mixed, CHANNELS, out_stride)
+
+
+@triton.jit
+def attention_weights(scores, query_row, query_column, key_row, key_column, key_here, SOFTMAX: tl.constexpr):
     visible = (key_row[None, :] == query_row[:, None]) & (key_column[None, :] <= query_column[:, None])
     visible = visible & key_here[None, :]
     if SOFTMAX:
-        scores = tl.dot(query, tl.trans(key), input_precision=PRECISION) * scale
         scores = tl.where(visible, scores, -1e30)  # finite: a query that does not exist may see nothing
         weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
         return weights / tl.sum(weights, axis=1)[:, None]
@@ -79,98 +104,101 @@ def attention_weights(
 
 
 @triton.jit
+def belongs(lengths, N: tl.constexpr):
+    """Whether the tile of this program's sequence has size N: each size has a launch of its own."""
+    length = tl.load(lengths + tl.program_id(0))
+    return (length <= N) & (length > (N // 2 if N > 16 else 0))
+
+
+@triton.jit
 def forward_tile(
     q, kv, out, key_index, own, query_column, lengths, rows, longest, slots, real_rows, scale,
-    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     SPAN: tl.constexpr, QUERY_SPAN: tl.constexpr, SELF: tl.constexpr, SOFTMAX: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    channel = tl.arange(0, D)
     first = tl.program_id(1) * CHANNELS
     key_row, key_column, key_at, key_here = key_places(key_index, lengths, rows, longest, N, SPAN)
     row, column, at, out_at, here = query_places(
         key_index, own, query_column, lengths, rows, longest, slots, real_rows, M, N, SPAN, QUERY_SPAN, SELF
     )
-    query = load_tile(q + first, at, here, channel, CHANNELS, WIDTH)
-    key = load_tile(kv + first, key_at, key_here, channel, CHANNELS, 2 * WIDTH)
-    value = load_tile(kv + WIDTH + first, key_at, key_here, channel, CHANNELS, 2 * WIDTH)
-    weights = attention_weights(query, key, row, column, key_row, key_column, key_here, scale, SOFTMAX, PRECISION)
-    mixed = tl.dot(weights.to(value.dtype), value, input_precision=PRECISION)
-    store_tile(out + first, out_at, out_at >= 0, channel, mixed, CHANNELS, WIDTH)
+    scores = tl.zeros((M, N), tl.float32)
+    if SOFTMAX:
+        scores = scale * products(
+            q + first, kv + first, at, key_at, here, key_here, WIDTH, 2 * WIDTH, M, N, CHANNELS, CHUNK, PRECISION
+        )
+    weights = attention_weights(scores, row, column, key_row, key_column, key_here, SOFTMAX)
+    mix_and_store(
+        weights, kv + WIDTH + first, key_at, key_here, out + first, out_at, out_at >= 0,
+        2 * WIDTH, WIDTH, CHANNELS, CHUNK, PRECISION,
+    )  # fmt: skip
 
 
 @triton.jit
 def forward_kernel(
     q, kv, out, key_index, own, query_column, lengths,
     q_rows, kv_rows, out_rows, rows, longest, slots, real_rows, scale,
-    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     SPAN: tl.constexpr, QUERY_SPAN: tl.constexpr, SELF: tl.constexpr, SOFTMAX: tl.constexpr, PRECISION: tl.constexpr,
+    BY_LENGTH: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(2).to(tl.int64)
     q += seed * q_rows * WIDTH
     kv += seed * kv_rows * 2 * WIDTH
     out += seed * out_rows * WIDTH
-    # A tile of one sequence is as small as the sequence.
-    length = N if SPAN < N else tl.load(lengths + tl.program_id(0))
-    if length > N // 2:
+    if not BY_LENGTH or belongs(lengths, N):
         forward_tile(
             q, kv, out, key_index, own, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, M, N, SPAN, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
-        )  # fmt: skip
-    elif N > 16 and length > N // 4:
-        forward_tile(
-            q, kv, out, key_index, own, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, M // 2 if SELF else M, N // 2, SPAN // 2, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
-        )  # fmt: skip
-    elif length > 0:
-        forward_tile(
-            q, kv, out, key_index, own, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, (M if N <= 16 else (M // 2 if N <= 32 else M // 4)) if SELF else M,
-            N if N <= 16 else (N // 2 if N <= 32 else N // 4), SPAN if N <= 16 else (SPAN // 2 if N <= 32 else SPAN // 4),
-            QUERY_SPAN, SELF, SOFTMAX, PRECISION,
+            WIDTH, CHANNELS, CHUNK, M, N, SPAN, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
         )  # fmt: skip
 
 
 @triton.jit
 def backward_tile(
     q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths, rows, longest, slots, real_rows, scale,
-    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     SPAN: tl.constexpr, QUERY_SPAN: tl.constexpr, SELF: tl.constexpr, SOFTMAX: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    channel = tl.arange(0, D)
     first = tl.program_id(1) * CHANNELS
     key_row, key_column, key_at, key_here = key_places(key_index, lengths, rows, longest, N, SPAN)
     slot_at = tl.load(slot + key_row * longest + key_column, mask=key_here, other=0)
     row, column, at, out_at, here = query_places(
         key_index, own, query_column, lengths, rows, longest, slots, real_rows, M, N, SPAN, QUERY_SPAN, SELF
     )
-    query = load_tile(q + first, at, here, channel, CHANNELS, WIDTH)
-    key = load_tile(kv + first, key_at, key_here, channel, CHANNELS, 2 * WIDTH)
-    weights = attention_weights(query, key, row, column, key_row, key_column, key_here, scale, SOFTMAX, PRECISION)
-    d_mixed = load_tile(d_out + first, out_at, out_at >= 0, channel, CHANNELS, WIDTH)
-    d_value = tl.dot(tl.trans(weights.to(d_mixed.dtype)), d_mixed, input_precision=PRECISION)
-    store_tile(d_kv + WIDTH + first, slot_at, key_here, channel, d_value, CHANNELS, 2 * WIDTH)
+    has_out = out_at >= 0
+    scores = tl.zeros((M, N), tl.float32)
     if SOFTMAX:
-        value = load_tile(kv + WIDTH + first, key_at, key_here, channel, CHANNELS, 2 * WIDTH)
-        d_weights = tl.dot(d_mixed, tl.trans(value), input_precision=PRECISION)
-        d_scores = weights * (d_weights - tl.sum(weights * d_weights, axis=1)[:, None]) * scale
-        d_scores = d_scores.to(query.dtype)
-        d_query = tl.dot(d_scores, key, input_precision=PRECISION)
-        store_tile(d_q + first, out_at, out_at >= 0, channel, d_query, CHANNELS, WIDTH)
-        d_key = tl.dot(tl.trans(d_scores), query, input_precision=PRECISION)
-        store_tile(d_kv + first, slot_at, key_here, channel, d_key, CHANNELS, 2 * WIDTH)
-    else:
-        nothing = tl.zeros((M, D), tl.float32)
-        store_tile(d_q + first, out_at, out_at >= 0, channel, nothing, CHANNELS, WIDTH)
-        nothing = tl.zeros((N, D), tl.float32)
-        store_tile(d_kv + first, slot_at, key_here, channel, nothing, CHANNELS, 2 * WIDTH)
+        scores = scale * products(
+            q + first, kv + first, at, key_at, here, key_here, WIDTH, 2 * WIDTH, M, N, CHANNELS, CHUNK, PRECISION
+        )
+    weights = attention_weights(scores, row, column, key_row, key_column, key_here, SOFTMAX)
+    mix_and_store(
+        tl.trans(weights), d_out + first, out_at, has_out, d_kv + WIDTH + first, slot_at, key_here,
+        WIDTH, 2 * WIDTH, CHANNELS, CHUNK, PRECISION,
+    )  # fmt: skip
+    d_scores = tl.zeros((M, N), tl.float32)
+    if SOFTMAX:
+        d_weights = products(
+            d_out + first, kv + WIDTH + first, out_at, key_at, has_out, key_here,
+            WIDTH, 2 * WIDTH, M, N, CHANNELS, CHUNK, PRECISION,
+        )  # fmt: skip
+        d_scores = scale * weights * (d_weights - tl.sum(weights * d_weights, axis=1)[:, None])
+    mix_and_store(
+        d_scores, kv + first, key_at, key_here, d_q + first, out_at, has_out,
+        2 * WIDTH, WIDTH, CHANNELS, CHUNK, PRECISION,
+    )  # fmt: skip
+    mix_and_store(
+        tl.trans(d_scores), q + first, at, here, d_kv + first, slot_at, key_here,
+        WIDTH, 2 * WIDTH, CHANNELS, CHUNK, PRECISION,
+    )  # fmt: skip
 
 
 @triton.jit
 def backward_kernel(
     q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths,
     q_rows, kv_rows, out_rows, slot_rows, rows, longest, slots, real_rows, scale,
-    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, D: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
+    WIDTH: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
     SPAN: tl.constexpr, QUERY_SPAN: tl.constexpr, SELF: tl.constexpr, SOFTMAX: tl.constexpr, PRECISION: tl.constexpr,
+    BY_LENGTH: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(2).to(tl.int64)
     q += seed * q_rows * WIDTH
@@ -178,23 +206,10 @@ def backward_kernel(
     d_out += seed * out_rows * WIDTH
     d_q += seed * out_rows * WIDTH
     d_kv += seed * slot_rows * 2 * WIDTH
-    length = N if SPAN < N else tl.load(lengths + tl.program_id(0))
-    if length > N // 2:
+    if not BY_LENGTH or belongs(lengths, N):
         backward_tile(
             q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, M, N, SPAN, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
-        )  # fmt: skip
-    elif N > 16 and length > N // 4:
-        backward_tile(
-            q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, M // 2 if SELF else M, N // 2, SPAN // 2, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
-        )  # fmt: skip
-    elif length > 0:
-        backward_tile(
-            q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths, rows, longest, slots, real_rows, scale,
-            WIDTH, CHANNELS, D, (M if N <= 16 else (M // 2 if N <= 32 else M // 4)) if SELF else M,
-            N if N <= 16 else (N // 2 if N <= 32 else N // 4), SPAN if N <= 16 else (SPAN // 2 if N <= 32 else SPAN // 4),
-            QUERY_SPAN, SELF, SOFTMAX, PRECISION,
+            WIDTH, CHANNELS, CHUNK, M, N, SPAN, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
         )  # fmt: skip
 
 
@@ -239,31 +254,32 @@ def segment_sum(
     return out
 
 
-def tiling(q: Tensor, heads: int, reads: Reads, softmax: bool, tf32: bool) -> tuple[tuple[int, int, int], dict[str, Any]]:
-    """The grid and the sizes of attention: one long sequence a program, or as many short ones as fill a tile."""
+def tilings(
+    q: Tensor, heads: int, reads: Reads, softmax: bool, tf32: bool
+) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
+    """Grids and sizes of attention: a launch for each power of two up to the longest sequence, one sequence a program;
+    or, of short sequences, as many in a program as fill a tile."""
     seeds, _, width = q.shape
     rows, longest = reads.index.shape
-    channels = width // heads
-    padded = max(16, triton.next_power_of_2(channels))
+    chunk = max(16, min(LARGEST_CHUNK, triton.next_power_of_2(width // heads)))
     span, query_span = triton.next_power_of_2(longest), triton.next_power_of_2(reads.slots or 1)
-    tile = span if span > 16 else max(16, 64 // query_span * span if reads.slots else 64)
-    tile = min(tile, 64)
-    span = max(span, 16) if tile < 2 * span else span
-    sequences = tile // span
-    sizes = {
-        "WIDTH": width,
-        "CHANNELS": channels,
-        "D": padded,
-        "M": max(16, query_span * sequences) if reads.slots else tile,
-        "N": tile,
-        "SPAN": span,
-        "QUERY_SPAN": query_span,
-        "SELF": reads.slots is None,
-        "SOFTMAX": softmax,
-        "PRECISION": "tf32" if tf32 else "ieee",
-        "num_warps": 2 if padded <= 32 else 4 if padded <= 128 else 8,
-    }
-    return (triton.cdiv(rows, sequences), heads, seeds), sizes
+    is_short = longest <= 16
+    for tile in [LONGEST] if is_short else [size for size in (16, 32, 64) if size <= span]:
+        sequences = tile // span if is_short else 1
+        yield (triton.cdiv(rows, sequences), heads, seeds), {
+            "WIDTH": width,
+            "CHANNELS": width // heads,
+            "CHUNK": chunk,
+            "M": max(16, query_span * sequences) if reads.slots else tile,
+            "N": tile,
+            "SPAN": tile // sequences,
+            "QUERY_SPAN": query_span,
+            "SELF": reads.slots is None,
+            "SOFTMAX": softmax,
+            "PRECISION": "tf32" if tf32 else "ieee",
+            "BY_LENGTH": not is_short,
+            "num_warps": 1 if tile == 16 else 2 if chunk <= 32 else 4,
+        }
 
 
 def attend_forward(
@@ -272,12 +288,12 @@ def attend_forward(
     """Each query's mix of values."""
     seeds, q_rows, width = q.shape
     out = q.new_empty((seeds, outputs, width))
-    grid, sizes = tiling(q, heads, reads, softmax, tf32)
-    forward_kernel[grid](
-        q, kv, out, reads.index, reads.own, reads.query_columns, reads.lengths,
-        q_rows, kv.shape[1], outputs, *reads.index.shape, reads.slots or 0, reads.real_rows, (width // heads) ** -0.5,
-        **sizes,
-    )  # fmt: skip
+    for grid, sizes in tilings(q, heads, reads, softmax, tf32):
+        forward_kernel[grid](
+            q, kv, out, reads.index, reads.own, reads.query_columns, reads.lengths,
+            q_rows, kv.shape[1], outputs, *reads.index.shape, reads.slots or 0, reads.real_rows,
+            (width // heads) ** -0.5, **sizes,
+        )  # fmt: skip
     return out
 
 
@@ -295,19 +311,19 @@ def attend_backward(
     seeds, q_rows, width = q.shape
     d_q = torch.empty_like(d_out)
     d_kv = kv.new_empty((seeds, slots, 2 * width))
-    grid, sizes = tiling(q, heads, reads, softmax, tf32)
-    backward_kernel[grid](
-        q, kv, d_out, d_q, d_kv, reads.index, reads.own, reads.slot, reads.query_columns, reads.lengths,
-        q_rows, kv.shape[1], d_out.shape[1], slots, *reads.index.shape, reads.slots or 0, reads.real_rows,
-        (width // heads) ** -0.5, **sizes,
-    )  # fmt: skip
+    for grid, sizes in tilings(q, heads, reads, softmax, tf32):
+        backward_kernel[grid](
+            q, kv, d_out, d_q, d_kv, reads.index, reads.own, reads.slot, reads.query_columns, reads.lengths,
+            q_rows, kv.shape[1], d_out.shape[1], slots, *reads.index.shape, reads.slots or 0, reads.real_rows,
+            (width // heads) ** -0.5, **sizes,
+        )  # fmt: skip
     return d_q, d_kv
 
 
 @triton.jit
 def norm_forward_kernel(
-    x, y, weight, bias, rows, epsilon,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, AFFINE: tl.constexpr,
+    x, added, total, y, weight, bias, rows, epsilon,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr, AFFINE: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -315,6 +331,10 @@ def norm_forward_kernel(
     here = (row < rows)[:, None] & (column < WIDTH)[None, :]
     at = seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :]
     value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+    if ADDS:
+        value = (value + tl.load(added + at, mask=here, other=0.0).to(tl.float32)).to(total.dtype.element_ty)
+        tl.store(total + at, value, mask=here)
+        value = value.to(tl.float32)
     centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
     result = centred * tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
     if AFFINE:
@@ -367,16 +387,19 @@ def norm_sizes(x: Rows) -> tuple[int, dict[str, int]]:
     return block, {"WIDTH": x.shape[2], "PADDED": padded, "BLOCK": block, "num_warps": 4}
 
 
-def norm_forward(x: Rows, weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype, epsilon: float) -> Rows:
-    """Each row less its mean, over its standard deviation; weight and bias are (seed, width), both or neither."""
+def norm_forward(
+    x: Rows, added: Rows | None, weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype, epsilon: float
+) -> tuple[Rows, Rows]:
+    """The norm of x + added, and that sum. Weight and bias are (seed, width), both or neither."""
     seeds, rows, _ = x.shape
     y = torch.empty_like(x, dtype=dtype)
+    total = x if added is None else torch.empty_like(x)
     block, sizes = norm_sizes(x)
     norm_forward_kernel[(triton.cdiv(rows, block), seeds)](
-        x, y, x if weight is None else weight, x if bias is None else bias, rows, epsilon,
-        AFFINE=weight is not None, **sizes,
+        x, x if added is None else added, total, y, x if weight is None else weight, x if bias is None else bias,
+        rows, epsilon, ADDS=added is not None, AFFINE=weight is not None, **sizes,
     )  # fmt: skip
-    return y
+    return y, total
 
 
 def norm_backward(
@@ -397,3 +420,29 @@ def norm_backward(
         TURNS=turns, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
     )  # fmt: skip
     return d_x, d_weight, d_bias
+
+
+@triton.jit
+def column_sum_kernel(
+    x, out, rows, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TURNS: tl.constexpr, COLUMNS: tl.constexpr
+):  # fmt: skip
+    seed = tl.program_id(2).to(tl.int64)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros((COLUMNS,), tl.float32)
+    for turn in range(TURNS):
+        row = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
+        place = (seed * rows + row.to(tl.int64))[:, None] * WIDTH + column[None, :]
+        here = (row < rows)[:, None] & (column < WIDTH)[None, :]
+        total += tl.sum(tl.load(x + place, mask=here, other=0.0).to(tl.float32), axis=0)
+    tl.atomic_add(out + seed * WIDTH + column, total, mask=column < WIDTH)
+
+
+def column_sum(x: Rows) -> Float[Tensor, "seed width"]:
+    """The sum of a seed's rows, in float32: the gradient of a bias."""
+    seeds, rows, width = x.shape
+    out = torch.zeros((seeds, width), device=x.device)
+    columns = max(16, min(256, triton.next_power_of_2(width)))
+    block, turns = 4096 // columns, 16
+    grid = (triton.cdiv(rows, block * turns), triton.cdiv(width, columns), seeds)
+    column_sum_kernel[grid](x, out, rows, WIDTH=width, BLOCK=block, TURNS=turns, COLUMNS=columns)
+    return out

@@ -17,8 +17,7 @@ from icecore.models.base import Parameters
 from icecore.models.packing import Packing, Reads, Segments
 from icecore.models.transformer import NORM_EPSILON, Transformer
 
-LONGEST_FUSED = 64  # of `kernels`
-LARGEST_FUSED_HEAD = 512  # bytes
+LONGEST_FUSED = 64  # tokens of a sequence that `kernels` can take
 
 Nodes = Float[Tensor, "seed node width"]
 
@@ -62,29 +61,28 @@ def packed_logits(
 ) -> Float[Tensor, "seed query vocab"]:
     """Logits at the scored positions. `body` is of `body_for_computing`; embeddings have their own precision."""
     rows = select(embeddings["token"], packing.row_tokens) + select(embeddings["position"], packing.row_columns)
-    x, rows = norm(rows, body, "block0.attention_norm", dtype)
+    x, rows = norm(rows, None, body, "block0.attention_norm", dtype)
     stream = rows.to(dtype)
     if packing.has_rows:
         stream = gather(stream, packing.row_of_node, packing.nodes_by_row)
+    added = None  # to the stream, by the norm that follows
     for layer in range(model.layers):
         block, is_first, is_last = f"block{layer}", layer == 0, layer == model.layers - 1
         if not is_first and not is_last:
-            x, stream = norm(stream, body, f"{block}.attention_norm", dtype)
-        if not is_first and is_last:
-            x, asking, stream = norm_and_pick(stream, body, f"{block}.attention_norm", packing.scored_node)
-        elif is_last:
+            x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype)
+        asking = x
+        if is_last and is_first:
             asking, stream = select(x, packing.row_of_node[packing.scored_node]), select(stream, packing.scored_node)
-        else:
-            asking = x
+        elif is_last:
+            name = f"{block}.attention_norm"
+            x, asking, stream = norm_and_pick(stream, added, body, name, packing.scored_node)
         kv = linear(x, body, f"{block}.kv")
         q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
         mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
-        stream = add_linear(stream, mixed, body, f"{block}.out")
-        x, stream = norm(stream, body, f"{block}.mlp_norm", dtype)
-        active = F.gelu(linear(x, body, f"{block}.mlp_in"), approximate="tanh")
-        stream = add_linear(stream, active, body, f"{block}.mlp_out")
+        x, stream = norm(stream, linear(mixed, body, f"{block}.out"), body, f"{block}.mlp_norm", dtype)
+        added = linear(F.gelu(linear(x, body, f"{block}.mlp_in"), approximate="tanh"), body, f"{block}.mlp_out")
     unembed = embeddings["unembed"]
-    final, _ = norm(stream, body, "final_norm", unembed.dtype)
+    final, _ = norm(stream, added, body, "final_norm", unembed.dtype)
     return final @ unembed.transpose(1, 2)
 
 
@@ -99,21 +97,23 @@ def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed 
     return F.embedding(index, values.flatten(0, 1)).view(seeds, -1, values.shape[2])
 
 
-def norm(x: Nodes, body: Parameters, name: str, dtype: torch.dtype) -> tuple[Nodes, Nodes]:
-    """The norm, and x again for the residual stream: so the gradients of both are summed in one pass."""
+def norm(x: Nodes, added: Nodes | None, body: Parameters, name: str, dtype: torch.dtype) -> tuple[Nodes, Nodes]:
+    """The norm of x + added, and that sum, which is the residual stream: both in one pass, as are their gradients."""
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
     if x.device.type == "cuda":
-        return Norm.apply(x, weight, bias, dtype)
+        return Norm.apply(x, added, weight, bias, dtype)
+    x = x if added is None else x + added
     return plain_norm(x, weight, bias).to(dtype), x
 
 
 def norm_and_pick(
-    x: Nodes, body: Parameters, name: str, index: Int32[Tensor, " item"]
+    x: Nodes, added: Nodes, body: Parameters, name: str, index: Int32[Tensor, " item"]
 ) -> tuple[Nodes, Float[Tensor, "seed item width"], Float[Tensor, "seed item width"]]:
-    """The norm, and of both the norm and x what is at `index`."""
+    """The norm of x + added, and of both the norm and that sum what is at `index`."""
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
     if x.device.type == "cuda":
-        return NormAndPick.apply(x, weight, bias, index)
+        return NormAndPick.apply(x, added, weight, bias, index)
+    x = x + added
     y = plain_norm(x, weight, bias)
     return y, select(y, index), select(x, index)
 
@@ -126,21 +126,13 @@ def plain_norm(x: Nodes, weight: Tensor | None, bias: Tensor | None) -> Nodes:
 
 def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
-    if len(x) == 1:
-        return F.linear(x[0], weight[0], None if bias is None else bias[0])[None]
+    if x.device.type == "cuda" and bias is not None and bias.requires_grad:
+        return AffineLinear.apply(x, weight, bias)
+    if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
+        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
     if bias is None:
         return x @ weight.transpose(1, 2)
     return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
-
-
-def add_linear(stream: Nodes, x: Float[Tensor, "seed node input"], body: Parameters, name: str) -> Nodes:
-    """stream + linear(x), without a pass of its own for the sum where there is no bias."""
-    if f"{name}.bias" in body:
-        return stream + linear(x, body, name)
-    weight = body[f"{name}.weight"]
-    if len(x) == 1:
-        return torch.addmm(stream[0], x[0], weight[0].T)[None]
-    return torch.baddbmm(stream, x, weight.transpose(1, 2))
 
 
 def attend(
@@ -149,9 +141,7 @@ def attend(
     """Each node's, or each scored position's, mix of the values it can see."""
     reads = packing.reads(rows, scored)
     outputs = len(packing.scored_node) if scored else packing.nodes
-    head_bytes = model.width // model.heads * q.element_size()
-    fits = max(reads.index.shape[1], reads.slots or 0) <= LONGEST_FUSED and head_bytes <= LARGEST_FUSED_HEAD
-    if q.device.type == "cuda" and fits:
+    if q.device.type == "cuda" and reads.index.shape[1] <= LONGEST_FUSED:
         return FusedAttention.apply(q, kv, packing, reads, outputs, rows, model.heads, model.attention == "softmax")
     return attend_laid_out(model, q, kv, reads, outputs)
 
@@ -191,50 +181,77 @@ def attend_laid_out(
     return out.index_copy(1, slot.long(), mixed)[:, :outputs]
 
 
-class Norm(torch.autograd.Function):
-    """`plain_norm` by kernels that keep nothing but the input."""
+class AffineLinear(torch.autograd.Function):
+    """A linear map whose bias trains: its gradient, a sum over all nodes, has a kernel of its own."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, dtype: torch.dtype):
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        ctx.bias_dtype = bias.dtype
+        if len(x) == 1:
+            return F.linear(x[0], weight[0], bias[0]).unsqueeze(0)
+        return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx, d_y):  # pyright: ignore[reportIncompatibleMethodOverride]
+        from icecore.models import kernels
+
+        x, weight = ctx.saved_tensors
+        d_y = d_y.contiguous()
+        needs_x, needs_weight, _ = ctx.needs_input_grad
+        if len(x) == 1:
+            d_x = (d_y[0] @ weight[0]).unsqueeze(0) if needs_x else None
+            d_weight = (d_y[0].T @ x[0]).unsqueeze(0) if needs_weight else None
+        else:
+            d_x = d_y @ weight if needs_x else None
+            d_weight = d_y.transpose(1, 2) @ x if needs_weight else None
+        return d_x, d_weight, kernels.column_sum(d_y).to(ctx.bias_dtype)
+
+
+class Norm(torch.autograd.Function):
+    """`norm` by kernels that keep nothing but the sum."""
+
+    @staticmethod
+    def forward(ctx, x, added, weight, bias, dtype: torch.dtype):
         from icecore.models import kernels
 
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
-        ctx.save_for_backward(x, weight)
-        return kernels.norm_forward(x, weight, bias, dtype, NORM_EPSILON), x.view_as(x)
+        y, total = kernels.norm_forward(x, added, weight, bias, dtype, NORM_EPSILON)
+        ctx.save_for_backward(total, weight)
+        return y, total.view_as(total)
 
     @staticmethod
     def backward(ctx, d_y, d_kept):  # pyright: ignore[reportIncompatibleMethodOverride]
         from icecore.models import kernels
 
-        x, weight = ctx.saved_tensors
-        if d_y is None:
-            return d_kept, None, None, None
+        total, weight = ctx.saved_tensors
         d_kept = None if d_kept is None else d_kept.contiguous()
-        found = kernels.norm_backward(x, d_y.contiguous(), d_kept, weight, NORM_EPSILON)
-        return *wanted(ctx, found), None
+        d_x, d_weight, d_bias = kernels.norm_backward(total, d_y.contiguous(), d_kept, weight, NORM_EPSILON)
+        return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
 
 
 class NormAndPick(torch.autograd.Function):
-    """`Norm` where the residual stream goes on at `index` alone."""
+    """`norm_and_pick`, likewise."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, index):
+    def forward(ctx, x, added, weight, bias, index):
         from icecore.models import kernels
 
         weight, bias = both_or_neither(x, weight, bias)
-        ctx.save_for_backward(x, weight, index)
-        y = kernels.norm_forward(x, weight, bias, x.dtype, NORM_EPSILON)
-        return y, y.index_select(1, index), x.index_select(1, index)
+        y, total = kernels.norm_forward(x, added, weight, bias, x.dtype, NORM_EPSILON)
+        ctx.save_for_backward(total, weight, index)
+        return y, y.index_select(1, index), total.index_select(1, index)
 
     @staticmethod
-    def backward(ctx, d_y, d_y_picked, d_x_picked):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx, d_y, d_y_picked, d_total_picked):  # pyright: ignore[reportIncompatibleMethodOverride]
         from icecore.models import kernels
 
-        x, weight, index = ctx.saved_tensors
+        total, weight, index = ctx.saved_tensors
         d_y = d_y.contiguous().index_add_(1, index, d_y_picked)
-        d_x, d_weight, d_bias = kernels.norm_backward(x, d_y, None, weight, NORM_EPSILON)
-        return *wanted(ctx, (d_x.index_add_(1, index, d_x_picked), d_weight, d_bias)), None
+        d_x, d_weight, d_bias = kernels.norm_backward(total, d_y, None, weight, NORM_EPSILON)
+        d_x.index_add_(1, index, d_total_picked)
+        return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
 
 
 def both_or_neither(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

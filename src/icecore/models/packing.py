@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool, Float, Int32, Int64
+from jaxtyping import Bool, Float, Int32, Int64, Integer
 from torch import Tensor
 
 ROWS_PAY_BELOW = 0.5  # the share of distinct (token, position) among a step's nodes at which rows are worth a gather
@@ -168,17 +168,17 @@ def pack(
     `sizes` gives each step's number of nodes, at least what it needs. What else differs from call to call is rounded
     up to a multiple of `round_up`, so that sizes repeat.
     """
-    device = tokens.device
+    device, narrow = tokens.device, torch.int32
     steps, batch, length = tokens.shape
-    column = torch.arange(length, device=device)
+    column = torch.arange(length, device=device, dtype=narrow)
     lengths = (scored * (column + 1)).amax(dim=2)
-    tokens = tokens.where(column < lengths[..., None], 0)
+    tokens = tokens.to(narrow).where(column < lengths[..., None], 0)
     source = sorted_order(tokens, vocabulary)
     rows = torch.arange(steps, device=device)[:, None], source
     tokens, lengths, scored = tokens[rows], lengths[rows], scored[rows]
 
     common = common_beginnings(tokens, lengths)
-    first_node = (lengths - common).cumsum(dim=1) - (lengths - common)
+    first_node = (lengths - common).cumsum(dim=1, dtype=narrow) - (lengths - common)
     is_new = (column >= common[..., None]) & (column < lengths[..., None])
     own = torch.where(is_new, first_node[..., None] + column - common[..., None], -1)
     node_of = own.cummax(dim=1).values.clamp_(min=0)
@@ -186,7 +186,7 @@ def pack(
 
     # Shared keys are numbered column by column: there, those of one node follow each other.
     shared_by_column = is_shared.transpose(1, 2).flatten(1)
-    rank = (shared_by_column.cumsum(dim=1) - 1).view(steps, length, batch).transpose(1, 2)
+    rank = (shared_by_column.cumsum(dim=1, dtype=narrow) - 1).view(steps, length, batch).transpose(1, 2)
     needed, most_shared, slots = fetch(
         (lengths - common).sum(dim=1), shared_by_column.sum(dim=1).max(), scored.sum(dim=2).max()
     )
@@ -209,7 +209,7 @@ def pack(
         row_of_node = at_slots(row_of, own, is_node, nodes)
     else:
         row_tokens, row_columns, row_of = token_of_node, column_of_node, node_of
-        row_of_node = torch.arange(nodes, device=device).expand(steps, -1)
+        row_of_node = torch.arange(nodes, device=device, dtype=narrow).expand(steps, -1)
     row_count = row_tokens.shape[1]
 
     # Keys: shared ones, then nodes. What is beyond a step's size belongs to no row.
@@ -217,11 +217,11 @@ def pack(
     row_of_shared = at_slots(row_of, rank, is_shared, shared, fill=row_count)
     node_of_shared = at_slots(node_of, rank, is_shared, shared, fill=-1)
     row_of_node_or_none = row_of_node.masked_fill(beyond, row_count)
-    node_row, node_order = row_of_node_or_none.sort(dim=1, stable=True)
-    key_row, key_order = torch.cat([row_of_shared, row_of_node_or_none], dim=1).sort(dim=1, stable=True)
+    node_row, node_order = sort_small(row_of_node_or_none, row_count)
+    key_row, key_order = sort_small(torch.cat([row_of_shared, row_of_node_or_none], dim=1), row_count)
     begins = torch.ones_like(node_of_shared, dtype=torch.bool)
     begins[:, 1:] = node_of_shared[:, 1:] != node_of_shared[:, :-1]
-    number = begins.cumsum(dim=1) - 1
+    number = begins.cumsum(dim=1, dtype=narrow) - 1
     (sharing,) = fetch(number[:, -1].max() + 1) if shared else ([1],)
     sharing = round_to(sharing[0], round_up)
     exists = node_of_shared >= 0
@@ -229,7 +229,7 @@ def pack(
 
     rank_in_row = (scored.cumsum(dim=2) - 1).where(scored, slots[0])
     scored_column, scored_node = (
-        torch.zeros((steps, batch, slots[0] + 1), dtype=torch.int64, device=device)
+        torch.zeros((steps, batch, slots[0] + 1), dtype=narrow, device=device)
         .scatter_(2, rank_in_row, part)[..., :-1]
         .flatten(1)
         for part in (column.expand_as(tokens), node_of)
@@ -238,7 +238,6 @@ def pack(
 
     filling = fillers(needed, sizes_of_steps, length, round_up, device)
     filling_nodes = filling.nodes.clamp(min=0)
-    narrow = torch.int32
     packing = Packing(
         row_tokens=row_tokens.to(narrow),
         row_columns=row_columns.to(narrow),
@@ -262,50 +261,60 @@ def pack(
         nodes=nodes,
         has_rows=has_rows,
     )
-    return Packed(packing, sizes_of_steps)
+    return Packed(packing.map(Tensor.contiguous), sizes_of_steps)
 
 
-def sorted_order(tokens: Int64[Tensor, "step batch length"], vocabulary: int) -> Int64[Tensor, "step batch"]:
+def sorted_order(tokens: Int32[Tensor, "step batch length"], vocabulary: int) -> Int64[Tensor, "step batch"]:
     """The order of the sequences by their first tokens, as many as one number holds."""
     bits = max(1, (vocabulary - 1).bit_length())
     count = min(tokens.shape[2], KEY_BITS // bits)
-    shifts = bits * torch.arange(count - 1, -1, -1, device=tokens.device)
-    return (tokens[..., :count] << shifts).sum(dim=2).argsort(dim=1, stable=True)
+    key = torch.zeros(tokens.shape[:2], dtype=torch.int64, device=tokens.device)
+    for column in range(count):
+        key = key << bits | tokens[..., column]
+    return (key if bits * count > 31 else key.to(torch.int32)).argsort(dim=1, stable=True)
+
+
+def sort_small(values: Integer[Tensor, "step item"], most: int) -> tuple[Tensor, Tensor]:
+    """Values and order, sorted along each step; the fewer bits, the faster."""
+    return tuple(values.to(torch.int16 if most < 2**15 else torch.int32).sort(dim=1, stable=True))  # type: ignore[return-value]
 
 
 def common_beginnings(
-    tokens: Int64[Tensor, "step batch length"], lengths: Int64[Tensor, "step batch"]
-) -> Int64[Tensor, "step batch"]:
+    tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]
+) -> Int32[Tensor, "step batch"]:
     """How many first tokens each sequence has in common with the one before it."""
     both = torch.minimum(lengths[:, 1:], lengths[:, :-1])
     column = torch.arange(tokens.shape[2], device=tokens.device)
-    same = (tokens[:, 1:] == tokens[:, :-1]) & (column < both[..., None])
-    common = same.to(torch.uint8).cumprod(dim=2).sum(dim=2)
+    differs = (tokens[:, 1:] != tokens[:, :-1]) | (column >= both[..., None])
+    # The first column that differs: of equal largest values argmax may take any, so each has a value of its own.
+    first = (differs * (tokens.shape[2] - column)).amax(dim=2)
+    common = (tokens.shape[2] - first).to(torch.int32)
     return torch.cat([torch.zeros_like(lengths[:, :1]), common], dim=1)
 
 
 def distinct_rows(
-    tokens: Int64[Tensor, "step batch length"], is_new: Bool[Tensor, "step batch length"], vocabulary: int
-) -> tuple[Int64[Tensor, " row"], Int64[Tensor, "step batch length"]]:
+    tokens: Int32[Tensor, "step batch length"], is_new: Bool[Tensor, "step batch length"], vocabulary: int
+) -> tuple[Int64[Tensor, " row"], Int32[Tensor, "step batch length"]]:
     """The pairs of column and token that occur, as column * vocabulary + token, and each token's place among them."""
     key = torch.arange(tokens.shape[2], device=tokens.device) * vocabulary + tokens
     occurs = torch.zeros(tokens.shape[2] * vocabulary + 1, dtype=torch.bool, device=tokens.device)
     occurs[key.where(is_new, len(occurs) - 1)] = True
     occurs = occurs[:-1]
-    place = (occurs.cumsum(0) - 1).clamp_(min=0)
+    place = (occurs.cumsum(0, dtype=torch.int32) - 1).clamp_(min=0)
     return occurs.nonzero()[:, 0], place[key]
 
 
 def at_slots(
-    values: Int64[Tensor, "step *places"],
-    slot: Int64[Tensor, "step *places"],
+    values: Integer[Tensor, "step *places"],
+    slot: Integer[Tensor, "step *places"],
     valid: Bool[Tensor, "step *places"],
     count: int,
     fill: int = 0,
-) -> Int64[Tensor, "step {count}"]:
+) -> Int32[Tensor, "step {count}"]:
     """Valid values at their slots, `fill` elsewhere."""
-    out = torch.full((len(values), count + 1), fill, dtype=torch.int64, device=values.device)
-    return out.scatter_(1, slot.where(valid, count).flatten(1), values.flatten(1))[:, :-1]
+    out = torch.full((len(values), count + 1), fill, dtype=torch.int32, device=values.device)
+    index = slot.where(valid, count).flatten(1).long()
+    return out.scatter_(1, index, values.flatten(1).to(torch.int32))[:, :-1]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from icecore.models import Model
 from icecore.tasks import Task
 from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
-from icecore.training.loop import Cadence, Progress, Watch, evaluate, stored_result, train_run
+from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
 from icecore.training.population import Population
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
@@ -109,8 +109,10 @@ __all__ = [
     "RunFolder",
     "Runs",
     "Watch",
+    "device_name",
     "evaluate",
     "pick_device",
+    "pick_precision",
     "stored_result",
     "train",
 ]

@@ -59,7 +59,7 @@ class RunConfig:
     task_source: str = ""  # a task's name, or FILE.py:CLASS; where to find the class again
 
     def __post_init__(self) -> None:
-        if self.precision not in Precision:
+        if self.precision not in list(Precision):
             raise unknown_name("precision", self.precision, list(Precision))
         require(len(self.seeds) > 0, "a run needs at least one seed")
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")

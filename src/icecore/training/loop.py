@@ -25,7 +25,7 @@ from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import Stream, WorkStream
 from icecore.training.work import PackedWorks
 
-STEPS_PER_REPLAY = 10
+STEPS_PER_REPLAY = 5
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,14 @@ class Trainer:
                 self.step += 1
                 if self.population.device.type == "cpu":
                     self.refuse_non_finite()
-                continue
-            assert isinstance(place.works, PackedWorks)
-            whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
-            end = place.end if whole_group else place.index + 1
-            self.replay.take(place.works, place.index, end)
-            self.step += end - place.index
+            else:
+                assert isinstance(place.works, PackedWorks)
+                whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
+                end = place.end if whole_group else place.index + 1
+                self.replay.take(place.works, place.index, end)
+                self.step += end - place.index
+            if self.step == until or self.works.is_last_of_block(self.step - 1):
+                self.works.look_ahead()  # while a GPU is busy with what it was given
 
     def refuse_non_finite(self) -> None:
         bad = self.steps.first_bad_step
@@ -200,9 +202,13 @@ def result_of(
         "frozen_parameters": frozen,
         "steps": config.optimization.steps,
         "seconds": round(seconds, 3),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})",
+        "device": device_name(device),
         "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
     }
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
 
 
 def out_of_memory(config: RunConfig) -> InputError:

@@ -35,7 +35,7 @@ def pick_precision(name: str, device: torch.device) -> Precision:
     """`auto` is bf16 on a GPU and fp32 on the CPU, where nothing else is faster."""
     if name == "auto":
         return Precision.bf16 if device.type == "cuda" else Precision.fp32
-    if name not in Precision:
+    if name not in list(Precision):
         raise unknown_name("precision", name, ["auto", *Precision])
     require(device.type == "cuda" or name == Precision.fp32, f"--precision {name} needs a GPU; the CPU computes in fp32")
     return Precision(name)

@@ -10,8 +10,10 @@ from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 from icecore.training.work import Works, works
 
-BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 22}  # a block has about so many
-MOST_EPOCHS = 64  # of a finite set in one block
+BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has about so many
+EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
+MOST_EPOCHS = 64
+BATCHES_MULTIPLE = 10  # a block of a stream has a multiple of so many batches
 ROUND_UP = 256  # what else differs from block to block is a multiple of this, so that sizes repeat
 
 
@@ -35,12 +37,13 @@ class Stream:
         self.task, self.batch, self.data_seed, self.device = task, batch, data_seed, device
         train_set = task.train_set()
         self.items = None if train_set is None else train_set.to(device)
-        block_tokens = BLOCK_TOKENS[device.type]
         if self.items is None:
             self.epochs, self.last_batch = 1, batch
-            self.batches_per_epoch = max(1, block_tokens // (batch * task.max_length))
+            tens = BLOCK_TOKENS[device.type] // (batch * task.max_length * BATCHES_MULTIPLE)
+            self.batches_per_epoch = max(1, tens) * BATCHES_MULTIPLE
         else:
-            self.epochs = max(1, min(MOST_EPOCHS, block_tokens // self.items.tokens.numel()))
+            tokens = self.items.tokens.numel()
+            self.epochs = max(1, min(MOST_EPOCHS, EPOCHS_TOKENS[device.type] // tokens))
             self.batches_per_epoch = -(-len(self.items) // batch)
             self.last_batch = len(self.items) - (self.batches_per_epoch - 1) * batch
         self.block_index, self.block = -1, None
@@ -60,14 +63,16 @@ class Stream:
         return self.block[epoch][begin:end]
 
     def make_block(self, index: int) -> list[Batch]:
-        """The epochs of a block, each with a random stream of its own."""
-        return [self.make_epoch(index * self.epochs + epoch) for epoch in range(self.epochs)]
-
-    def make_epoch(self, index: int) -> Batch:
+        """The epochs of a block; a stream's blocks have one."""
         generator = make_generator(self.data_seed, "train", index, device=self.device)
         if self.items is None:
-            return self.task.sample(self.batches_per_epoch * self.batch, generator)
-        return self.items[torch.randperm(len(self.items), generator=generator, device=self.device)]
+            return [self.task.sample(self.batches_per_epoch * self.batch, generator)]
+        shape = (self.epochs, len(self.items))
+        bits = torch.randint(-(2**63), 2**63 - 1, shape, generator=generator, device=self.device)
+        return [self.items[order] for order in bits.argsort(dim=1)]  # ties: one in 2^40 epochs
+
+
+Block = tuple[Works | None, Works | None]  # steps of full batches, and those of an epoch's smaller last one
 
 
 class WorkStream:
@@ -82,13 +87,15 @@ class WorkStream:
         self.block_index = -1
         self.full: Works | None = None
         self.last: Works | None = None
+        self.side = torch.cuda.Stream() if stream.device.type == "cuda" else None
+        self.ahead: tuple[int, Block, torch.cuda.Event] | None = None
+        self.last_use: torch.cuda.Event | None = None
 
     def at(self, step: int) -> Place:
         stream = self.stream
         index, place = divmod(step, stream.batches_per_block)
         if index != self.block_index:
-            self.full = self.last = None  # before the next: two blocks at once would take twice the memory
-            self.full, self.last = self.make(stream.make_block(index))
+            self.full, self.last = self.take_block(index)
             self.block_index = index
         epoch, place = divmod(place, stream.batches_per_epoch)
         if self.last is not None and place == stream.batches_per_epoch - 1:
@@ -98,13 +105,40 @@ class WorkStream:
         begin = first + place // group * group
         return Place(self.full, first + place, begin, min(begin + group, first + self.full_batches))
 
+    def take_block(self, index: int) -> Block:
+        """A block: the one made ahead, or a new one."""
+        self.full = self.last = None  # before the next is made: two would take twice the memory
+        ahead, self.ahead = self.ahead, None
+        if self.side is None:
+            return self.make(self.stream.make_block(index))
+        main = torch.cuda.current_stream()
+        self.last_use = main.record_event()
+        if ahead is None or ahead[0] != index:
+            ahead = self.make_ahead(index)
+        main.wait_event(ahead[2])
+        return ahead[1]
+
+    def look_ahead(self) -> None:
+        """On a GPU, make the next block while the steps of this one run; its waiting is for its own work alone."""
+        if self.side is not None and self.ahead is None:
+            self.ahead = self.make_ahead(self.block_index + 1)
+
+    def is_last_of_block(self, step: int) -> bool:
+        return (step + 1) % self.stream.batches_per_block == 0
+
+    def make_ahead(self, index: int) -> tuple[int, Block, torch.cuda.Event]:
+        assert self.side is not None
+        with torch.cuda.stream(self.side):
+            if self.last_use is not None:  # of memory that is given back, by the steps of the block before
+                self.side.wait_event(self.last_use)
+            return index, self.make(self.stream.make_block(index)), self.side.record_event()
+
     @property
     def full_batches(self) -> int:
         """Of an epoch."""
         return self.stream.batches_per_epoch - (self.stream.last_batch < self.stream.batch)
 
-    def make(self, epochs: list[Batch]) -> tuple[Works | None, Works | None]:
-        """The steps of full batches, and those of smaller ones if the last of an epoch is smaller."""
+    def make(self, epochs: list[Batch]) -> Block:
         whole = self.full_batches * self.stream.batch
         full = self.ready([epoch[:whole] for epoch in epochs], self.stream.batch, self.full_batches) if whole else None
         if self.stream.last_batch == self.stream.batch:

@@ -1,0 +1,108 @@
+"""The loop that a careful user writes today: a library's model, float32, padded batches, items from plain Python."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from icecore.models import LSTM, Model, Sizes, Transformer
+from icecore.tasks import Item, Task
+from icecore.tasks.finite import PairTask
+from icecore.tasks.plain import PlainTask
+from icecore.training import Optimization
+
+
+def baseline_step(
+    task: Task, model: Model, sizes: Sizes, trainable: str, optimization: Optimization, device: torch.device
+) -> Callable[[], None]:
+    """A function that takes one training step of one seed; `trainable` is embeddings or all."""
+    network = Recurrent(model, sizes) if isinstance(model, LSTM) else gpt2(model, sizes)
+    network.to(device)
+    if trainable == "embeddings":
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    groups = [
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": optimization.weight_decay},
+        {"params": [p for p in trained if p.ndim == 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=optimization.lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: optimization.lr_at(step) / optimization.lr)
+    stream = items_of(task)
+
+    def step() -> None:
+        tokens, rows, columns, targets = padded([next(stream) for _ in range(optimization.batch)], task.max_length)
+        tokens, targets = tokens.to(device), targets.to(device)
+        output = network(tokens)
+        logits = output if isinstance(output, Tensor) else output.logits
+        loss = F.cross_entropy(logits[rows, columns], targets)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, optimization.clip)
+        optimizer.step()
+        schedule.step()
+
+    return step
+
+
+def gpt2(model: Model, sizes: Sizes) -> nn.Module:
+    import transformers
+
+    assert isinstance(model, Transformer)
+    config = transformers.GPT2Config(
+        vocab_size=sizes.vocab_size,
+        n_positions=sizes.positions,
+        n_embd=model.width,
+        n_layer=model.layers,
+        n_head=model.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        tie_word_embeddings=False,
+        use_cache=False,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    return transformers.GPT2LMHeadModel(config)
+
+
+class Recurrent(nn.Module):
+    """PyTorch's own LSTM between an embedding and an output layer."""
+
+    def __init__(self, model: LSTM, sizes: Sizes) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(sizes.vocab_size, model.width)
+        self.body = nn.LSTM(model.width, model.width, model.layers, batch_first=True)
+        self.output = nn.Linear(model.width, sizes.vocab_size)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.output(self.body(self.embedding(tokens))[0])
+
+
+def items_of(task: Task) -> Iterator[Item]:
+    """Endless items to train on, one by one."""
+    rng = random.Random(0)
+    if isinstance(task, PlainTask):
+        yield from task.plain_stream(rng)
+    assert isinstance(task, PairTask)
+    items = list(task.train_items())
+    while True:
+        rng.shuffle(items)
+        yield from items
+
+
+def padded(items: Sequence[Item], length: int) -> tuple[Tensor, list[int], list[int], Tensor]:
+    """Tokens, the rows and columns of scored positions, and what is predicted there.
+
+    Answers of several tokens are fed back, as in training with the true beginning given.
+    """
+    tokens, rows, columns, targets = [], [], [], []
+    for row, (prompt, answer) in enumerate(items):
+        fed = [*prompt, *answer[:-1]]
+        tokens.append(fed + [0] * (length - len(fed)))
+        rows += [row] * len(answer)
+        columns += range(len(prompt) - 1, len(fed))
+        targets += answer
+    return torch.tensor(tokens), rows, columns, torch.tensor(targets)

@@ -1,0 +1,183 @@
+"""Training speed: ms per seed-step beside the floor of its matrix products, the plain twin and a user's own loop."""
+
+import dataclasses
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from icecore.bench.baseline import baseline_step
+from icecore.bench.floor import Product, floor_seconds, lstm_products, operations, products_in
+from icecore.models import LSTM, Model, Transformer
+from icecore.models.lstm import PackedSequences
+from icecore.tasks import Task, make_task
+from icecore.training import Precision, RunConfig
+from icecore.training.loop import Trainer
+from icecore.training.population import Population
+from icecore.training.presets import preset_optimization, preset_sizes
+from icecore.training.steps import Steps
+from icecore.training.stream import Stream
+from icecore.training.work import plain_work
+
+FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is timed, with the paper's batch."""
+
+    task: str
+    model: str = "transformer"
+    width: int = 1024
+    trainable: str = "embeddings"
+    seeds: int = 1
+
+    def make(self) -> tuple[Task, Model]:
+        return make_task(self.task), LSTM(width=self.width) if self.model == "lstm" else Transformer(width=self.width)
+
+
+GPU_CASES = (
+    *(Case(task) for task in FOUR),
+    *(Case(task, trainable="all") for task in FOUR),
+    Case("needle", "lstm", trainable="all"),
+    Case("memorization", width=128),
+    Case("memorization", width=128, trainable="all"),
+    *(Case(task, width=16, seeds=10) for task in FOUR),
+    *(Case(task, width=16, seeds=10, trainable="all") for task in FOUR),
+)
+CPU_CASES = (
+    Case("needle", width=256),
+    Case("needle", width=256, trainable="all"),
+    Case("parentheses", width=256),
+    Case("decimal-addition", width=256),
+    Case("modular-addition", width=256),
+)
+
+
+@dataclass(frozen=True)
+class TrainRate:
+    """One row; every time is in ms for one step of one seed."""
+
+    task: str
+    model: str
+    width: int
+    trainable: str
+    seeds: int
+    batch: int
+    precision: str
+    ms_per_seed_step: float
+    peak_gb: float | None  # of the GPU's memory
+    gflop: float  # of the matrix products of one seed's step
+    floor_ms: float
+    plain_ms: float
+    huggingface_ms: float
+
+    @property
+    def share_of_floor(self) -> float:
+        return self.floor_ms / self.ms_per_seed_step
+
+
+def cases_for(device: torch.device, task: str | None = None, width: int | None = None) -> list[Case]:
+    cases = GPU_CASES if device.type == "cuda" else CPU_CASES
+    if width is not None and all(case.width != width for case in cases):
+        cases = tuple(dataclasses.replace(case, width=width) for case in cases)
+    chosen = [case for case in cases if task in (None, case.task) and width in (None, case.width)]
+    return list(dict.fromkeys(chosen)) or [Case(task or "needle", width=width or 256)]
+
+
+def bench_train(cases: list[Case], device: torch.device, precision: Precision, seconds: float) -> Iterator[TrainRate]:
+    """One row a case; each of the three ways runs for about `seconds`."""
+    for case in cases:
+        yield bench_case(case, device, precision, seconds)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def bench_case(case: Case, device: torch.device, precision: Precision, seconds: float) -> TrainRate:
+    task, model = case.make()
+    optimization = dataclasses.replace(preset_optimization(task, model, "released"), steps=200_000)
+    sizes = preset_sizes(task)
+    seeds = tuple(range(case.seeds))
+    config = RunConfig(task, model, sizes, case.trainable, optimization, seeds, precision=precision)
+    ours, peak, counts = time_ours(config, device, seconds)
+    twin = Population(model, sizes, seeds, case.trainable, device)
+    steps, stream = Steps(twin, optimization), Stream(task, optimization.batch, 0, device)
+    with Precision.fp32.in_matrix_products():
+        batches = iter(range(10**9))
+        plain = seconds_per_call(lambda: steps.take(plain_work(stream.batch_at(next(batches)))), seconds, device)
+        del steps, twin
+        baseline = baseline_step(task, model, sizes, case.trainable, optimization, device)
+        user = seconds_per_call(baseline, seconds, device)
+    with precision.in_matrix_products():
+        floor = floor_seconds(counts, device)
+    return TrainRate(
+        case.task,
+        case.model,
+        case.width,
+        case.trainable,
+        case.seeds,
+        optimization.batch,
+        precision,
+        ms_per_seed_step=1e3 * ours / case.seeds,
+        peak_gb=peak,
+        gflop=operations(counts) / 1e9 / case.seeds,
+        floor_ms=1e3 * floor / case.seeds,
+        plain_ms=1e3 * plain / case.seeds,
+        huggingface_ms=1e3 * user,
+    )
+
+
+def time_ours(
+    config: RunConfig, device: torch.device, seconds: float
+) -> tuple[float, float | None, Counter[Product]]:
+    """Seconds a step as `icecore train` takes it, peak memory in GB, and a step's matrix products."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    population = Population(
+        config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
+    )
+    never = threading.Event()
+    with population.precision.in_matrix_products():
+        trainer = Trainer(config, population, None)
+        first = trainer.works.at(0)
+        work = first.works.step(first.index)
+        counts = products_in(lambda: trainer.steps.take(work))
+        if isinstance(work.inputs, PackedSequences):
+            tokens = len(work.inputs.tokens)
+            assert isinstance(config.model, LSTM)
+            counts += lstm_products(tokens, config.model.width, config.model.layers, population.precision.dtype)
+        at_once = trainer.works.stream.batches_per_block if device.type == "cuda" else 1
+        for _ in range(3 if device.type == "cuda" else 1):  # graphs of all sizes are captured by then
+            trainer.advance(trainer.step + at_once, never)
+
+        def some_steps() -> None:
+            trainer.advance(trainer.step + at_once, never)
+
+        per_step = seconds_per_call(some_steps, seconds, device, warm_up=False) / at_once
+    peak = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else None
+    return per_step, peak, counts
+
+
+def seconds_per_call(
+    function: Callable[[], None], seconds: float, device: torch.device, warm_up: bool = True
+) -> float:
+    """The median of at least three calls that together take about `seconds`."""
+    if warm_up:
+        function()
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < seconds:
+        wait(device)
+        start = time.perf_counter()
+        function()
+        wait(device)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
