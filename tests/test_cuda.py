@@ -4,9 +4,15 @@ import pytest
 import torch
 
 import icecore as ice
-from icecore.models import LSTM, Transformer
-from icecore.tasks import DecimalAddition, Needle, Parentheses
+from icecore.models import LSTM, Sizes, Transformer
+from icecore.tasks import DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
+from icecore.training import Optimization, Population, Precision
+from icecore.training.population import losses
+from icecore.training.replay import Replay
+from icecore.training.steps import Steps
+from icecore.training.stream import Stream, WorkStream
+from icecore.training.work import PackedWorks, Work, plain_work
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 TASKS = [
@@ -33,10 +39,88 @@ def test_the_balanced_share_on_the_gpu():
     assert balanced.double().mean().item() == pytest.approx(0.525, abs=0.0045)  # four standard errors
 
 
+SMALL = [
+    Needle(),
+    DecimalAddition(),
+    DecimalAddition(digits=2, scored="target-is-digit", test_size=50),
+    Parentheses(),
+    ModularAddition(),
+    Memorization(),
+]
+
+
+def results(population: Population, work: Work) -> dict[str, torch.Tensor]:
+    """Logits in the order of the batch, losses, and gradients that are not 0."""
+    (group,) = population.groups
+    logits = group.logits(work)
+    loss = losses(logits, work.answers)
+    found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
+    scored = work.answers.weight > 0
+    order = work.answers.places[scored].argsort()
+    gradients = {n: g for n, g in zip(group.leaves, found, strict=True) if g is not None and bool((g != 0).any())}
+    return {"logits": logits[:, scored][:, order].detach(), "loss": loss.detach(), **gradients}
+
+
+@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+@pytest.mark.parametrize("task", SMALL, ids=str)
+def test_kernels_give_the_plain_twins_logits_and_gradients(task, trainable, attention):
+    """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
+    model = Transformer(width=96, layers=3, heads=2, init="matched", attention=attention)
+    population = Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, torch.device("cuda"))
+    batch = task.sample(200, torch.Generator("cuda").manual_seed(0))
+    packed = PackedWorks(task.vocab_size, batch, 100, lambda needed: [max(needed) + 70] * len(needed))
+    with Precision.fp32.in_matrix_products():
+        for index in range(2):
+            ours = results(population, packed.step(index))
+            twins = results(population, plain_work(batch[100 * index : 100 * index + 100]))
+            assert ours.keys() == twins.keys()
+            for name, value in ours.items():
+                assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
+    population = Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda"))
+    batch = Needle().sample(50, torch.Generator("cuda").manual_seed(0))
+    from icecore.training.work import whole
+
+    with Precision.fp32.in_matrix_products():
+        ours = results(population, whole(population.model, 256, batch))
+        twins = results(population, plain_work(batch))
+    for name, value in ours.items():
+        assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+@pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31)], ids=str)
+def test_replayed_steps_are_the_steps_taken_one_by_one(task):
+    device, model = torch.device("cuda"), Transformer(width=32, init="matched")
+    optimization = Optimization(steps=100, batch=64, lr=1e-2, warmup_steps=5)
+
+    def population() -> Population:
+        return Population(model, Sizes(task.vocab_size, 100), (0, 1, 2), "all", device)
+
+    plain, replayed = Steps(population(), optimization), Steps(population(), optimization)
+    stream = Stream(task, 64, 0, device)
+    one_by_one, grouped, replay = WorkStream(stream, model), WorkStream(stream, model, 5), Replay(replayed)
+    taken = 0
+    while taken < 40:
+        place = grouped.at(taken)
+        assert isinstance(place.works, PackedWorks)
+        replay.take(place.works, place.begin, place.end)
+        for step in range(taken, taken + place.end - place.begin):
+            place_of_one = one_by_one.at(step)
+            plain.take(place_of_one.works.step(place_of_one.index))
+        taken += place.end - place.begin
+        assert torch.allclose(plain.loss, replayed.loss, rtol=2e-3), taken
+    assert int(replayed.step) == taken
+
+
 @pytest.mark.parametrize("model", [Transformer(width=64, init="matched"), LSTM(width=64)], ids=str)
 def test_a_model_trained_on_the_gpu_evaluates_the_same_on_the_cpu(model, tmp_path):
     task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
-    runs = ice.train(task, model, seeds=2, steps=30, batch=64, warmup_steps=5, out=tmp_path, device="cuda")
+    runs = ice.train(
+        task, model, seeds=2, steps=30, batch=64, warmup_steps=5, out=tmp_path, device="cuda", precision="fp32"
+    )
     assert runs.path is not None
     from icecore.training import RunFolder, evaluate
 

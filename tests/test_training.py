@@ -162,7 +162,9 @@ def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, 
     model = Transformer(width=16, layers=layers, init="matched", attention=attention)
     population = Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64)
     batch = one_batch(task, 40)
-    ours, twins = (results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch)))
+    ours, twins = (
+        results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch))
+    )
     assert ours.keys() == twins.keys()
     for name, value in ours.items():
         assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
@@ -233,8 +235,8 @@ def test_trimming_changes_no_logit():
     trimmed = batch.trimmed()
     assert trimmed.tokens.shape[1] == int(batch.lengths.max()) < 61
     population = Population(MODEL, Sizes(256, 100), (0,), "embeddings", CPU)
-    logits = [population.logits(plain_work(one)) for one in (batch, trimmed)]
-    assert torch.allclose(*logits, atol=1e-6)
+    whole_logits, trimmed_logits = (population.logits(plain_work(one)) for one in (batch, trimmed))
+    assert torch.allclose(whole_logits, trimmed_logits, atol=1e-6)
 
 
 def test_data_are_a_function_of_the_step():

@@ -131,9 +131,7 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
     )
 
 
-def time_ours(
-    config: RunConfig, device: torch.device, seconds: float
-) -> tuple[float, float | None, Counter[Product]]:
+def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[float, float | None, Counter[Product]]:
     """Seconds a step as `icecore train` takes it, peak memory in GB, and a step's matrix products."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -162,9 +160,7 @@ def time_ours(
     return per_step, peak, counts
 
 
-def seconds_per_call(
-    function: Callable[[], None], seconds: float, device: torch.device, warm_up: bool = True
-) -> float:
+def seconds_per_call(function: Callable[[], None], seconds: float, device: torch.device, warm_up: bool = True) -> float:
     """The median of at least three calls that together take about `seconds`."""
     if warm_up:
         function()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from enum import StrEnum
+from pathlib import Path
 
 import typer
 
@@ -22,6 +23,7 @@ def command(
     device: str = typer.Option("auto", help="Of train: auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="Of train: auto, fp32, tf32 or bf16."),
     seconds: float = typer.Option(1.0, min=0.0, help="Of train: about how long to run each way of a row."),
+    out: Path | None = typer.Option(None, help="Of train: also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Time icecore against its plain twins, in one run on this machine.
@@ -36,7 +38,7 @@ def command(
     if what is What.data:
         bench_data(json)
     else:
-        bench_train(task, width, device, precision, seconds, json)
+        bench_train(task, width, device, precision, seconds, out, json)
 
 
 def bench_data(json: bool) -> None:
@@ -54,9 +56,10 @@ def bench_data(json: bool) -> None:
 
 
 def bench_train(
-    task: str | None, width: int | None, device: str, precision: str, seconds: float, json: bool
+    task: str | None, width: int | None, device: str, precision: str, seconds: float, out: Path | None, json: bool
 ) -> None:
     from icecore.bench.train import bench_train, cases_for
+    from icecore.store import provenance, write_json
     from icecore.tasks.loading import find_task
     from icecore.training import device_name, pick_device, pick_precision
 
@@ -66,8 +69,10 @@ def bench_train(
     chosen = pick_precision(precision, where)
     cases = cases_for(where, task, width)
     rows = list(with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"))
+    named = [dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor} for row in rows]
+    if out is not None:
+        write_json(out, {**provenance(device_name(where)), "rows": named})
     if json:
-        named = [dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor} for row in rows]
         print_json({"device": device_name(where), "rows": named})
         return
 

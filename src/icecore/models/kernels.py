@@ -1,3 +1,4 @@
+# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
 """Triton kernels of the packed forward pass: attention through an index, and sums over sorted rows.
 
 Imported on a GPU alone. Sequences have at most 64 tokens here, so one program holds all of a row's scores:
@@ -208,7 +209,8 @@ def backward_kernel(
     d_kv += seed * slot_rows * 2 * WIDTH
     if not BY_LENGTH or belongs(lengths, N):
         backward_tile(
-            q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths, rows, longest, slots, real_rows, scale,
+            q, kv, d_out, d_q, d_kv, key_index, own, slot, query_column, lengths,
+            rows, longest, slots, real_rows, scale,
             WIDTH, CHANNELS, CHUNK, M, N, SPAN, QUERY_SPAN, SELF, SOFTMAX, PRECISION,
         )  # fmt: skip
 
@@ -266,20 +268,23 @@ def tilings(
     is_short = longest <= 16
     for tile in [LONGEST] if is_short else [size for size in (16, 32, 64) if size <= span]:
         sequences = tile // span if is_short else 1
-        yield (triton.cdiv(rows, sequences), heads, seeds), {
-            "WIDTH": width,
-            "CHANNELS": width // heads,
-            "CHUNK": chunk,
-            "M": max(16, query_span * sequences) if reads.slots else tile,
-            "N": tile,
-            "SPAN": tile // sequences,
-            "QUERY_SPAN": query_span,
-            "SELF": reads.slots is None,
-            "SOFTMAX": softmax,
-            "PRECISION": "tf32" if tf32 else "ieee",
-            "BY_LENGTH": not is_short,
-            "num_warps": 1 if tile == 16 else 2 if chunk <= 32 else 4,
-        }
+        yield (
+            (triton.cdiv(rows, sequences), heads, seeds),
+            {
+                "WIDTH": width,
+                "CHANNELS": width // heads,
+                "CHUNK": chunk,
+                "M": max(16, query_span * sequences) if reads.slots else tile,
+                "N": tile,
+                "SPAN": tile // sequences,
+                "QUERY_SPAN": query_span,
+                "SELF": reads.slots is None,
+                "SOFTMAX": softmax,
+                "PRECISION": "tf32" if tf32 else "ieee",
+                "BY_LENGTH": not is_short,
+                "num_warps": 1 if tile == 16 else 2 if chunk <= 32 else 4,
+            },
+        )
 
 
 def attend_forward(
@@ -355,8 +360,8 @@ def norm_backward_kernel(
     on_width = column < WIDTH
     if AFFINE:
         scale = tl.load(weight + seed * WIDTH + column, mask=on_width, other=0.0).to(tl.float32)
-        sum_weight = tl.zeros((PADDED,), tl.float32)
-        sum_bias = tl.zeros((PADDED,), tl.float32)
+        sum_weight = tl.zeros((BLOCK, PADDED), tl.float32)
+        sum_bias = tl.zeros((BLOCK, PADDED), tl.float32)
     for turn in range(TURNS):
         row = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
         here = (row < rows)[:, None] & on_width[None, :]
@@ -367,8 +372,8 @@ def norm_backward_kernel(
         over_std = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
         unit = centred * over_std
         if AFFINE:
-            sum_weight += tl.sum(gradient * unit, axis=0)
-            sum_bias += tl.sum(gradient, axis=0)
+            sum_weight += gradient * unit
+            sum_bias += gradient
             gradient = gradient * scale[None, :]
         along = (tl.sum(gradient * unit, axis=1) / WIDTH)[:, None]
         result = over_std * (gradient - (tl.sum(gradient, axis=1) / WIDTH)[:, None] - unit * along)
@@ -376,8 +381,8 @@ def norm_backward_kernel(
             result += tl.load(d_kept + at, mask=here, other=0.0).to(tl.float32)
         tl.store(d_x + at, result.to(d_x.dtype.element_ty), mask=here)
     if AFFINE:
-        tl.atomic_add(d_weight + seed * WIDTH + column, sum_weight, mask=on_width)
-        tl.atomic_add(d_bias + seed * WIDTH + column, sum_bias, mask=on_width)
+        tl.atomic_add(d_weight + seed * WIDTH + column, tl.sum(sum_weight, axis=0), mask=on_width)
+        tl.atomic_add(d_bias + seed * WIDTH + column, tl.sum(sum_bias, axis=0), mask=on_width)
 
 
 def norm_sizes(x: Rows) -> tuple[int, dict[str, int]]:
@@ -420,29 +425,3 @@ def norm_backward(
         TURNS=turns, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
     )  # fmt: skip
     return d_x, d_weight, d_bias
-
-
-@triton.jit
-def column_sum_kernel(
-    x, out, rows, WIDTH: tl.constexpr, BLOCK: tl.constexpr, TURNS: tl.constexpr, COLUMNS: tl.constexpr
-):  # fmt: skip
-    seed = tl.program_id(2).to(tl.int64)
-    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    total = tl.zeros((COLUMNS,), tl.float32)
-    for turn in range(TURNS):
-        row = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
-        place = (seed * rows + row.to(tl.int64))[:, None] * WIDTH + column[None, :]
-        here = (row < rows)[:, None] & (column < WIDTH)[None, :]
-        total += tl.sum(tl.load(x + place, mask=here, other=0.0).to(tl.float32), axis=0)
-    tl.atomic_add(out + seed * WIDTH + column, total, mask=column < WIDTH)
-
-
-def column_sum(x: Rows) -> Float[Tensor, "seed width"]:
-    """The sum of a seed's rows, in float32: the gradient of a bias."""
-    seeds, rows, width = x.shape
-    out = torch.zeros((seeds, width), device=x.device)
-    columns = max(16, min(256, triton.next_power_of_2(width)))
-    block, turns = 4096 // columns, 16
-    grid = (triton.cdiv(rows, block * turns), triton.cdiv(width, columns), seeds)
-    column_sum_kernel[grid](x, out, rows, WIDTH=width, BLOCK=block, TURNS=turns, COLUMNS=columns)
-    return out

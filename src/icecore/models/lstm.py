@@ -91,7 +91,7 @@ def pack_sequences(
     tokens: Int64[Tensor, "step batch length"], scored: Bool[Tensor, "step batch length"]
 ) -> list[PackedSequences]:
     """The packed sequences of many steps, waiting for the device once or twice for all of them."""
-    steps, batch, length = tokens.shape
+    batch, length = tokens.shape[1:]
     column = torch.arange(length, device=tokens.device)
     lengths = (scored * (column + 1)).amax(dim=2)
     order = lengths.argsort(dim=1, descending=True, stable=True)
@@ -139,11 +139,12 @@ class InOneBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx, block: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
         ctx.dtype = weights[0].dtype
-        torch._foreach_copy_(list(block), list(weights))
+        for place, weight in zip(block, weights, strict=True):
+            place.copy_(weight)
         return tuple(place.detach() for place in block)
 
     @staticmethod
-    def backward(ctx, *gradients):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx, *gradients):
         return None, *(None if gradient is None else gradient.to(ctx.dtype) for gradient in gradients)
 
 
@@ -152,5 +153,7 @@ def block_for(model: LSTM, like: Sequence[Tensor], dtype: torch.dtype) -> list[T
     block = [torch.empty_like(weight, dtype=dtype, memory_format=torch.contiguous_format) for weight in like]
     kind = 2  # cuDNN's number of the LSTM
     with torch.no_grad():
-        torch._cudnn_rnn_flatten_weight(block, 4, model.width, kind, model.width, 0, model.layers, False, False)
+        torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateImportUsage]
+            block, 4, model.width, kind, model.width, 0, model.layers, False, False
+        )
     return block

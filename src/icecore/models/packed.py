@@ -75,12 +75,13 @@ def packed_logits(
             asking, stream = select(x, packing.row_of_node[packing.scored_node]), select(stream, packing.scored_node)
         elif is_last:
             name = f"{block}.attention_norm"
+            assert added is not None
             x, asking, stream = norm_and_pick(stream, added, body, name, packing.scored_node)
         kv = linear(x, body, f"{block}.kv")
         q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
         mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
         x, stream = norm(stream, linear(mixed, body, f"{block}.out"), body, f"{block}.mlp_norm", dtype)
-        added = linear(F.gelu(linear(x, body, f"{block}.mlp_in"), approximate="tanh"), body, f"{block}.mlp_out")
+        added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
     unembed = embeddings["unembed"]
     final, _ = norm(stream, added, body, "final_norm", unembed.dtype)
     return final @ unembed.transpose(1, 2)
@@ -124,10 +125,12 @@ def plain_norm(x: Nodes, weight: Tensor | None, bias: Tensor | None) -> Nodes:
     return x if bias is None else x + bias[:, None]
 
 
+def gelu(x: Nodes) -> Nodes:
+    return Gelu.apply(x) if x.device.type == "cuda" else F.gelu(x, approximate="tanh")
+
+
 def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
-    if x.device.type == "cuda" and bias is not None and bias.requires_grad:
-        return AffineLinear.apply(x, weight, bias)
     if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
         return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
     if bias is None:
@@ -181,31 +184,19 @@ def attend_laid_out(
     return out.index_copy(1, slot.long(), mixed)[:, :outputs]
 
 
-class AffineLinear(torch.autograd.Function):
-    """A linear map whose bias trains: its gradient, a sum over all nodes, has a kernel of its own."""
+class Gelu(torch.autograd.Function):
+    """gelu_new, whose gradient takes the place of the one it is made of: the largest tensors of a step."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias):
-        ctx.save_for_backward(x, weight)
-        ctx.bias_dtype = bias.dtype
-        if len(x) == 1:
-            return F.linear(x[0], weight[0], bias[0]).unsqueeze(0)
-        return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return F.gelu(x, approximate="tanh")
 
     @staticmethod
-    def backward(ctx, d_y):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
-
-        x, weight = ctx.saved_tensors
-        d_y = d_y.contiguous()
-        needs_x, needs_weight, _ = ctx.needs_input_grad
-        if len(x) == 1:
-            d_x = (d_y[0] @ weight[0]).unsqueeze(0) if needs_x else None
-            d_weight = (d_y[0].T @ x[0]).unsqueeze(0) if needs_weight else None
-        else:
-            d_x = d_y @ weight if needs_x else None
-            d_weight = d_y.transpose(1, 2) @ x if needs_weight else None
-        return d_x, d_weight, kernels.column_sum(d_y).to(ctx.bias_dtype)
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        (x,) = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        return torch.ops.aten.gelu_backward.grad_input(gradient, x, approximate="tanh", grad_input=gradient)
 
 
 class Norm(torch.autograd.Function):
@@ -324,5 +315,3 @@ def sum_by(values: Nodes, segments: Segments) -> Float[Tensor, "seed segment wid
 
 def tf32_allowed() -> bool:
     return torch.get_float32_matmul_precision() != "highest"
-
-

@@ -79,9 +79,12 @@ class Packing:
     def tensors(self) -> list[Tensor]:
         return [value for value in vars(self).values() if isinstance(value, Tensor)]
 
-    def map(self, function: Callable[[Tensor], Tensor], **changes: object) -> "Packing":
-        mapped = {name: function(value) for name, value in vars(self).items() if isinstance(value, Tensor)}
-        return replace(self, **mapped, **changes)
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Packing":
+        return replace(self, **{n: function(value) for n, value in vars(self).items() if isinstance(value, Tensor)})
+
+    def at(self, index: int | slice) -> "Packing":
+        """Of many steps, one or some."""
+        return self.map(lambda value: value[index])
 
     def cut(self, nodes: int) -> "Packing":
         """Of a packing with room for more: the arrays of a step with so many nodes."""
@@ -144,29 +147,23 @@ class Packed:
         return len(self.nodes)
 
     def step(self, index: int) -> Packing:
-        return self.packing.map(lambda value: value[index]).cut(self.nodes[index])
+        return self.packing.at(index).cut(self.nodes[index])
 
     def steps(self, begin: int, end: int) -> Packing:
         """Of several steps that have the same size."""
-        return self.packing.map(lambda value: value[begin:end]).cut(self.nodes[begin])
-
-
-def exact(nodes: list[int]) -> list[int]:
-    """Every step has the size it needs."""
-    return nodes
+        return self.packing.at(slice(begin, end)).cut(self.nodes[begin])
 
 
 def pack(
     tokens: Int64[Tensor, "step batch length"],
     scored: Bool[Tensor, "step batch length"],
     vocabulary: int,
-    sizes: Callable[[list[int]], list[int]] = exact,
-    round_up: int = 1,
+    sizes: Callable[[list[int]], list[int]] | None = None,
 ) -> Packed:
     """The packings of many steps at once, by tensor operations.
 
-    `sizes` gives each step's number of nodes, at least what it needs. What else differs from call to call is rounded
-    up to a multiple of `round_up`, so that sizes repeat.
+    `sizes` gives each step's number of nodes, at least what it needs; what else differs from call to call is then
+    rounded up, so that sizes repeat. Without it, every size is what is needed.
     """
     device, narrow = tokens.device, torch.int32
     steps, batch, length = tokens.shape
@@ -190,9 +187,10 @@ def pack(
     needed, most_shared, slots = fetch(
         (lengths - common).sum(dim=1), shared_by_column.sum(dim=1).max(), scored.sum(dim=2).max()
     )
-    sizes_of_steps = sizes(needed)
+    sizes_of_steps = needed if sizes is None else sizes(needed)
+    rounded = identity if sizes is None else round_up
     nodes = max(sizes_of_steps)
-    shared = round_to(most_shared[0], round_up)
+    shared = rounded(most_shared[0])
     slot = torch.where(is_shared, rank, own + shared)
 
     distinct, row_of = distinct_rows(tokens, is_new, vocabulary)
@@ -201,11 +199,10 @@ def pack(
     token_of_node = at_slots(tokens, own, is_node, nodes)
     column_of_node = at_slots(column.expand_as(tokens), own, is_node, nodes)
     if has_rows:
-        spare = round_to(len(distinct), round_up) - len(distinct)
+        spare = rounded(len(distinct)) - len(distinct)
         distinct = torch.cat([distinct, distinct[:1].expand(spare)])
-        row_tokens, row_columns = (
-            (part[None].expand(steps, -1) for part in (distinct % vocabulary, distinct // vocabulary))
-        )  # fmt: skip
+        parts = (distinct % vocabulary, distinct // vocabulary)
+        row_tokens, row_columns = (part.expand(steps, -1) for part in parts)
         row_of_node = at_slots(row_of, own, is_node, nodes)
     else:
         row_tokens, row_columns, row_of = token_of_node, column_of_node, node_of
@@ -223,7 +220,7 @@ def pack(
     begins[:, 1:] = node_of_shared[:, 1:] != node_of_shared[:, :-1]
     number = begins.cumsum(dim=1, dtype=narrow) - 1
     (sharing,) = fetch(number[:, -1].max() + 1) if shared else ([1],)
-    sharing = round_to(sharing[0], round_up)
+    sharing = rounded(sharing[0])
     exists = node_of_shared >= 0
     shared_node = at_slots(node_of_shared, number, begins & exists, sharing)
 
@@ -236,7 +233,7 @@ def pack(
     )
     weight = (torch.arange(slots[0], device=device) < scored.sum(dim=2)[..., None]).flatten(1).float()
 
-    filling = fillers(needed, sizes_of_steps, length, round_up, device)
+    filling = fillers(needed, sizes_of_steps, length, device)
     filling_nodes = filling.nodes.clamp(min=0)
     packing = Packing(
         row_tokens=row_tokens.to(narrow),
@@ -325,17 +322,24 @@ class Fillers:
     nodes: Int64[Tensor, "step filler length"]  # -1 after the end
 
 
-def fillers(needed: list[int], sizes: list[int], length: int, round_up: int, device: torch.device) -> Fillers:
+def fillers(needed: list[int], sizes: list[int], length: int, device: torch.device) -> Fillers:
     spare = max(size - need for size, need in zip(sizes, needed, strict=True))
-    count = round_to(-(-spare // length), min(round_up, 16))
+    at_once = max(1, max(sizes) // (8 * length))  # mostly that many suffice, so that their number repeats
+    count = -(-spare // (at_once * length)) * at_once
     begin = torch.tensor(needed, device=device)[:, None] + length * torch.arange(count, device=device)
     room = torch.tensor(sizes, device=device)[:, None]
     nodes = begin[..., None] + torch.arange(length, device=device)
     return Fillers((room - begin).clamp(0, length), nodes.where(nodes < room[..., None], -1))
 
 
-def round_to(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+def identity(value: int) -> int:
+    return value
+
+
+def round_up(value: int) -> int:
+    """To a multiple of 256 and of at least a sixteenth, which varying sizes rarely cross."""
+    unit = max(256, 1 << (value // 16).bit_length())
+    return -(-value // unit) * unit
 
 
 def fetch(*values: Tensor) -> list[list[int]]:

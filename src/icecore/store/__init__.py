@@ -1,6 +1,7 @@
 """Files that are there whole or not at all."""
 
 from icecore.store.files import read_json, write_json, write_whole
+from icecore.store.provenance import commit, provenance
 from icecore.store.tensors import digest, load_tensors, save_tensors
 
-__all__ = ["digest", "load_tensors", "read_json", "save_tensors", "write_json", "write_whole"]
+__all__ = ["commit", "digest", "load_tensors", "provenance", "read_json", "save_tensors", "write_json", "write_whole"]

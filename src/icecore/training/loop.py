@@ -13,8 +13,8 @@ import torch
 
 import icecore
 from icecore.errors import InputError, Interrupted, require
-from icecore.process import prepare
 from icecore.models import Transformer
+from icecore.process import prepare
 from icecore.tasks import Batch, Task
 from icecore.training.config import RunConfig
 from icecore.training.population import Population, predict

@@ -37,5 +37,7 @@ def pick_precision(name: str, device: torch.device) -> Precision:
         return Precision.bf16 if device.type == "cuda" else Precision.fp32
     if name not in list(Precision):
         raise unknown_name("precision", name, ["auto", *Precision])
-    require(device.type == "cuda" or name == Precision.fp32, f"--precision {name} needs a GPU; the CPU computes in fp32")
+    require(
+        device.type == "cuda" or name == Precision.fp32, f"--precision {name} needs a GPU; the CPU computes in fp32"
+    )
     return Precision(name)

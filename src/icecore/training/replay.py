@@ -1,10 +1,12 @@
 """Steps captured in CUDA graphs: several steps a replay, no work and no waiting on the host in between."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from icecore.models.packing import Packing
-from icecore.training.steps import Steps
+from icecore.training.steps import Steps, copy_all
 from icecore.training.work import Answers, PackedWorks, Work
 
 WARM_UPS = 2
@@ -30,7 +32,7 @@ class Replay:
 class Captured:
     """One graph: `count` steps on inputs that are copied to a fixed place."""
 
-    def __init__(self, steps: Steps, work: Work, count: int, pool: tuple[int, int]) -> None:
+    def __init__(self, steps: Steps, work: Work, count: int, pool: Any) -> None:
         packing, answers = inputs_of(work), work.answers
         self.packing = packing.map(torch.clone)
         log_probs = answers.target_log_probs
@@ -40,7 +42,7 @@ class Captured:
             self.packing.weight,
             None if log_probs is None else log_probs.clone(),
         )
-        each = [Work(self.packing.map(lambda value: value[index]), self.answers.part(index)) for index in range(count)]
+        each = [Work(self.packing.at(index), self.answers.part(index)) for index in range(count)]
         before = {name: view.clone() for name, view in steps.state().items()}
         step, bad = steps.step.clone(), steps.first_bad_step.clone()
         side = torch.cuda.Stream()
@@ -57,7 +59,7 @@ class Captured:
         steps.first_bad_step.copy_(bad)
 
     def replay(self, work: Work) -> None:
-        torch._foreach_copy_(self.tensors(Work(self.packing, self.answers)), self.tensors(work))
+        copy_all(self.tensors(Work(self.packing, self.answers)), self.tensors(work))
         self.graph.replay()
 
     @staticmethod

@@ -51,7 +51,7 @@ class Steps:
             self.loss[group.seeds] = loss.detach()
             places = [self.gradient_of[name][group.seeds] for name in group.leaves]
             used = [(place, gradient) for place, gradient in zip(places, found, strict=True) if gradient is not None]
-            torch._foreach_copy_([place for place, _ in used], [gradient for _, gradient in used])
+            copy_all([place for place, _ in used], [gradient for _, gradient in used])
         newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
         self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
         clip_each_seed(list(self.gradients.values()), self.clip)
@@ -76,3 +76,8 @@ class Steps:
         self.first_bad_step.fill_(NEVER)
         for value in self.population.values.values():
             self.optimizer.state[value]["step"].fill_(step)
+
+
+def copy_all(places: list[Tensor], values: list[Tensor]) -> None:
+    """Copy many tensors by few launches."""
+    torch._foreach_copy_(places, values)  # pyright: ignore[reportPrivateImportUsage]

@@ -14,7 +14,6 @@ BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has abou
 EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
 MOST_EPOCHS = 64
 BATCHES_MULTIPLE = 10  # a block of a stream has a multiple of so many batches
-ROUND_UP = 256  # what else differs from block to block is a multiple of this, so that sizes repeat
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,8 @@ class WorkStream:
         if self.side is None:
             return self.make(self.stream.make_block(index))
         main = torch.cuda.current_stream()
-        self.last_use = main.record_event()
+        self.last_use = torch.cuda.Event()
+        self.last_use.record(main)
         if ahead is None or ahead[0] != index:
             ahead = self.make_ahead(index)
         main.wait_event(ahead[2])
@@ -131,7 +131,9 @@ class WorkStream:
         with torch.cuda.stream(self.side):
             if self.last_use is not None:  # of memory that is given back, by the steps of the block before
                 self.side.wait_event(self.last_use)
-            return index, self.make(self.stream.make_block(index)), self.side.record_event()
+            block, ready = self.make(self.stream.make_block(index)), torch.cuda.Event()
+            ready.record(self.side)
+            return index, block, ready
 
     @property
     def full_batches(self) -> int:
@@ -150,7 +152,7 @@ class WorkStream:
         if self.group is None:
             return works(self.model, vocabulary, batch, rows)
         sizes = functools.partial(sizes_by_group, steps_per_epoch, self.group)
-        return works(self.model, vocabulary, batch, rows, sizes, ROUND_UP)
+        return works(self.model, vocabulary, batch, rows, sizes)
 
 
 def sizes_by_group(steps_per_epoch: int, group: int, needed: list[int]) -> list[int]:

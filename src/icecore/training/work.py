@@ -10,7 +10,7 @@ from torch import Tensor
 
 from icecore.models import LSTM, Model, Positions, Transformer
 from icecore.models.lstm import PackedSequences, pack_sequences
-from icecore.models.packing import Packing, exact, pack
+from icecore.models.packing import Packing, pack
 from icecore.tasks import Batch
 
 
@@ -56,12 +56,11 @@ def works(
     vocabulary: int,
     batch: Batch,
     rows: int,
-    sizes: Callable[[list[int]], list[int]] = exact,
-    round_up: int = 1,
+    sizes: Callable[[list[int]], list[int]] | None = None,
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
     if isinstance(model, Transformer):
-        return PackedWorks(vocabulary, batch, rows, sizes, round_up)
+        return PackedWorks(vocabulary, batch, rows, sizes)
     if isinstance(model, LSTM):
         return SequenceWorks(batch, rows)
     return PlainWorks(batch, rows)
@@ -86,10 +85,10 @@ class PackedWorks:
     """Steps of a transformer."""
 
     def __init__(
-        self, vocabulary: int, batch: Batch, rows: int, sizes: Callable[[list[int]], list[int]], round_up: int
+        self, vocabulary: int, batch: Batch, rows: int, sizes: Callable[[list[int]], list[int]] | None
     ) -> None:
         tokens, scored = (part.unflatten(0, (-1, rows)) for part in (batch.tokens, batch.scored))
-        self.packed = pack(tokens, scored, vocabulary, sizes, round_up)
+        self.packed = pack(tokens, scored, vocabulary, sizes)
         places = self.packed.packing.places(tokens.shape[2])
         before = torch.arange(len(self.packed), device=places.device)[:, None] * tokens[0].numel()
         self.answers = Answers.at(places + before, self.packed.packing.weight, batch)

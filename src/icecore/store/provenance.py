@@ -1,0 +1,38 @@
+"""Where a stored result comes from."""
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source that is no repository
+
+
+def provenance(device: str) -> dict[str, str]:
+    """Commit, command, device and versions, for whoever reads the result later."""
+    import torch
+
+    return {
+        "commit": commit(),
+        "command": " ".join(["icecore", *sys.argv[1:]]),
+        "device": device,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+def commit() -> str:
+    """The commit of the source, with a + if files differ from it; `unknown` outside a repository."""
+    named = os.environ.get(COMMIT_VARIABLE)
+    if named:
+        return named
+    folder = Path(__file__).parent
+    try:
+        run = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            cwd=folder, capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return run.stdout.strip() or "unknown"
