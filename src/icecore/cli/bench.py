@@ -7,23 +7,28 @@ from pathlib import Path
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
+from icecore.errors import require
 
 
 class What(StrEnum):
     data = "data"
     train = "train"
+    precision = "precision"
 
 
 def command(
     what: What = typer.Option(
-        What.train, help="What to time: train is a training step, data the sampling of training items."
+        What.train,
+        help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
+        "alike in fp32 and in --precision (bf16).",
     ),
-    task: str | None = typer.Option(None, help="Of train: this task alone."),
+    task: str | None = typer.Option(None, help="This task alone (precision: default needle)."),
     width: int | None = typer.Option(None, help="Of train: this width alone."),
-    device: str = typer.Option("auto", help="Of train: auto, cpu or cuda."),
-    precision: str = typer.Option("auto", help="Of train: auto, fp32, tf32 or bf16."),
+    steps: int = typer.Option(1000, min=1, help="Of precision: how long to train."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
     seconds: float = typer.Option(1.0, min=0.0, help="Of train: about how long to run each way of a row."),
-    out: Path | None = typer.Option(None, help="Of train: also write the JSON here, with commit, command and device."),
+    out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Time icecore against its plain twins, in one run on this machine.
@@ -37,6 +42,8 @@ def command(
     prepare()
     if what is What.data:
         bench_data(json)
+    elif what is What.precision:
+        bench_precision(task or "needle", steps, device, precision, out, json)
     else:
         bench_train(task, width, device, precision, seconds, out, json)
 
@@ -109,6 +116,41 @@ def bench_train(
                 f"{row.share_of_floor:.0%}",
                 times(row.plain_ms, row.ms_per_seed_step),
                 times(row.huggingface_ms, row.ms_per_seed_step),
+            )
+            for row in rows
+        ),
+    )
+
+
+def bench_precision(task: str, steps: int, device: str, precision: str, out: Path | None, json: bool) -> None:
+    from icecore.bench.precision import bench_precision, pairs
+    from icecore.store import provenance, write_json
+    from icecore.training import device_name, pick_device, pick_precision
+
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    require(chosen != "fp32", "--what precision compares fp32 with another precision, which needs a GPU")
+    rows = list(with_progress(bench_precision(task, steps, device, chosen), len(pairs()), "training twice"))
+    named = [dataclasses.asdict(row) for row in rows]
+    if out is not None:
+        write_json(out, {**provenance(device_name(where)), "rows": named})
+    if json:
+        print_json({"device": device_name(where), "rows": named})
+        return
+
+    def shown(values: list[float]) -> str:
+        return " ".join(f"{value:.3f}" for value in values)
+
+    print_table(
+        f"{task}, {steps:,} steps, test accuracy of each seed, on {device_name(where)}",
+        {"width": "right", "trained": "left", "fp32": "left", str(chosen): "left", "largest difference": "right"},
+        (
+            (
+                str(row.width),
+                row.trainable,
+                shown(row.fp32_accuracy),
+                shown(row.accuracy),
+                f"{max(abs(a - b) for a, b in zip(row.fp32_accuracy, row.accuracy, strict=True)):.3f}",
             )
             for row in rows
         ),

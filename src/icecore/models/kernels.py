@@ -19,6 +19,8 @@ from icecore.models.packing import Reads
 Rows = Float[Tensor, "seed row width"]
 LONGEST = 64  # tokens of a sequence, and scored positions of one
 LARGEST_CHUNK = 64  # channels at a time: small tiles let more programs run beside each other
+WARPS = {16: 1, 32: 2, 64: 4}  # of a program, by its tile
+NARROW_WARPS = {16: 1, 32: 2, 64: 2}  # with up to 32 channels a head
 
 
 @triton.jit
@@ -282,7 +284,7 @@ def tilings(
                 "SOFTMAX": softmax,
                 "PRECISION": "tf32" if tf32 else "ieee",
                 "BY_LENGTH": not is_short,
-                "num_warps": 1 if tile == 16 else 2 if chunk <= 32 else 4,
+                "num_warps": (NARROW_WARPS if chunk <= 32 else WARPS)[tile],
             },
         )
 
