@@ -101,9 +101,9 @@ def test_replayed_steps_are_the_steps_taken_one_by_one(task):
 
     plain, replayed = Steps(population(), optimization), Steps(population(), optimization)
     stream = Stream(task, 64, 0, device)
-    one_by_one, grouped, replay = WorkStream(stream, model), WorkStream(stream, model, 5), Replay(replayed)
+    one_by_one, grouped, replay = WorkStream(stream, model), WorkStream(stream, model, grouped=True), Replay(replayed)
     taken = 0
-    while taken < 40:
+    while taken < 60:
         place = grouped.at(taken)
         assert isinstance(place.works, PackedWorks)
         replay.take(place.works, place.begin, place.end)

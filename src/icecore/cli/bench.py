@@ -75,10 +75,13 @@ def bench_train(
     where = pick_device(device)
     chosen = pick_precision(precision, where)
     cases = cases_for(where, task, width)
-    rows = list(with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"))
-    named = [dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor} for row in rows]
-    if out is not None:
-        write_json(out, {**provenance(device_name(where)), "rows": named})
+    rows = []
+    named: list[dict[str, object]] = []
+    for row in with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"):
+        rows.append(row)
+        named.append(dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor})
+        if out is not None:
+            write_json(out, {**provenance(device_name(where)), "rows": named})
     if json:
         print_json({"device": device_name(where), "rows": named})
         return
@@ -130,10 +133,13 @@ def bench_precision(task: str, steps: int, device: str, precision: str, out: Pat
     where = pick_device(device)
     chosen = pick_precision(precision, where)
     require(chosen != "fp32", "--what precision compares fp32 with another precision, which needs a GPU")
-    rows = list(with_progress(bench_precision(task, steps, device, chosen), len(pairs()), "training twice"))
-    named = [dataclasses.asdict(row) for row in rows]
-    if out is not None:
-        write_json(out, {**provenance(device_name(where)), "rows": named})
+    rows = []
+    named: list[dict[str, object]] = []
+    for row in with_progress(bench_precision(task, steps, device, chosen), len(pairs()), "training twice"):
+        rows.append(row)
+        named.append(dataclasses.asdict(row))
+        if out is not None:
+            write_json(out, {**provenance(device_name(where)), "rows": named})
     if json:
         print_json({"device": device_name(where), "rows": named})
         return

@@ -18,9 +18,9 @@ from icecore.models.packing import Reads
 
 Rows = Float[Tensor, "seed row width"]
 LONGEST = 64  # tokens of a sequence, and scored positions of one
-LARGEST_CHUNK = 64  # channels at a time: small tiles let more programs run beside each other
-WARPS = {16: 1, 32: 2, 64: 4}  # of a program, by its tile
-NARROW_WARPS = {16: 1, 32: 2, 64: 2}  # with up to 32 channels a head
+LARGEST_CHUNK = 128  # channels at a time: small tiles let more programs run beside each other
+WARPS = {16: 4, 32: 4, 64: 4}  # of a program, by its tile
+NARROW_WARPS = {16: 2, 32: 2, 64: 4}  # with up to 32 channels a head
 
 
 @triton.jit

@@ -18,6 +18,7 @@ from icecore.models.packing import Packing, Reads, Segments
 from icecore.models.transformer import NORM_EPSILON, Transformer
 
 LONGEST_FUSED = 64  # tokens of a sequence that `kernels` can take
+WIDEST_EXACT_HEAD = 64
 
 Nodes = Float[Tensor, "seed node width"]
 
@@ -62,9 +63,7 @@ def packed_logits(
     """Logits at the scored positions. `body` is of `body_for_computing`; embeddings have their own precision."""
     rows = select(embeddings["token"], packing.row_tokens) + select(embeddings["position"], packing.row_columns)
     x, rows = norm(rows, None, body, "block0.attention_norm", dtype)
-    stream = rows.to(dtype)
-    if packing.has_rows:
-        stream = gather(stream, packing.row_of_node, packing.nodes_by_row)
+    stream = gather(rows, packing.row_of_node, packing.nodes_by_row, dtype) if packing.has_rows else rows.to(dtype)
     added = None  # to the stream, by the norm that follows
     for layer in range(model.layers):
         block, is_first, is_last = f"block{layer}", layer == 0, layer == model.layers - 1
@@ -144,7 +143,9 @@ def attend(
     """Each node's, or each scored position's, mix of the values it can see."""
     reads = packing.reads(rows, scored)
     outputs = len(packing.scored_node) if scored else packing.nodes
-    if q.device.type == "cuda" and reads.index.shape[1] <= LONGEST_FUSED:
+    # Kernels have no fast exact products in float32; cuBLAS has.
+    is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or model.width // model.heads <= WIDEST_EXACT_HEAD
+    if q.device.type == "cuda" and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
         return FusedAttention.apply(q, kv, packing, reads, outputs, rows, model.heads, model.attention == "softmax")
     return attend_laid_out(model, q, kv, reads, outputs)
 
@@ -292,19 +293,21 @@ class Gather(torch.autograd.Function):
     """values[:, index] where the sums of the gradient are known beforehand."""
 
     @staticmethod
-    def forward(ctx, values, index, segments: Segments):
+    def forward(ctx, values, index, segments: Segments, dtype: torch.dtype):
         ctx.segments, ctx.dtype = segments, values.dtype
-        return values.index_select(1, index)
+        return values.to(dtype).index_select(1, index)
 
     @staticmethod
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return sum_by(gradient, ctx.segments).to(ctx.dtype), None, None
+        return sum_by(gradient, ctx.segments).to(ctx.dtype), None, None, None
 
 
-def gather(values: Nodes, index: Int32[Tensor, " item"], segments: Segments) -> Float[Tensor, "seed item width"]:
+def gather(
+    values: Nodes, index: Int32[Tensor, " item"], segments: Segments, dtype: torch.dtype
+) -> Float[Tensor, "seed item width"]:
     if values.device.type == "cuda":
-        return Gather.apply(values, index, segments)
-    return select(values, index)
+        return Gather.apply(values, index, segments, dtype)
+    return select(values, index).to(dtype)
 
 
 def sum_by(values: Nodes, segments: Segments) -> Float[Tensor, "seed segment width"]:

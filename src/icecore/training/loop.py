@@ -25,8 +25,6 @@ from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import Stream, WorkStream
 from icecore.training.work import PackedWorks
 
-STEPS_PER_REPLAY = 5
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -120,7 +118,7 @@ class Trainer:
         captures = device.type == "cuda" and isinstance(config.model, Transformer)
         self.replay = Replay(self.steps) if captures else None
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
-        self.works = WorkStream(stream, config.model, STEPS_PER_REPLAY if captures else None)
+        self.works = WorkStream(stream, config.model, grouped=captures)
         self.step = 0
         self.saved_step: int | None = None
         self.restore()

@@ -13,6 +13,8 @@ from icecore.training.work import Works, works
 BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has about so many
 EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
 MOST_EPOCHS = 64
+STREAM_GROUP = 2  # steps of a group: the size of the largest is that of all
+EPOCH_GROUP = 10  # of finite sets, whose steps hardly differ
 BATCHES_MULTIPLE = 10  # a block of a stream has a multiple of so many batches
 
 
@@ -77,12 +79,13 @@ Block = tuple[Works | None, Works | None]  # steps of full batches, and those of
 class WorkStream:
     """The work of every step: a stream's blocks, made ready for a model as a whole.
 
-    With `group`, so many steps in a row have the same size, and sizes are rounded up so that they repeat: what a
-    captured graph needs. Without it, every step has the size it needs.
+    Grouped, a few steps in a row have the same size, and sizes are rounded up so that they repeat: what a captured
+    graph needs. Otherwise every step has the size it needs.
     """
 
-    def __init__(self, stream: Stream, model: Model, group: int | None = None) -> None:
-        self.stream, self.model, self.group = stream, model, group
+    def __init__(self, stream: Stream, model: Model, grouped: bool = False) -> None:
+        self.stream, self.model = stream, model
+        self.group = None if not grouped else STREAM_GROUP if stream.items is None else EPOCH_GROUP
         self.block_index = -1
         self.full: Works | None = None
         self.last: Works | None = None
@@ -156,12 +159,12 @@ class WorkStream:
 
 
 def sizes_by_group(steps_per_epoch: int, group: int, needed: list[int]) -> list[int]:
-    """For each step the most that its group needs, rounded up by at most a thirty-second."""
+    """For each step the most that its group needs, rounded up by at most a sixty-fourth."""
     sizes: list[int] = []
     for first in range(0, len(needed), steps_per_epoch):
         epoch = needed[first : first + steps_per_epoch]
         for begin in range(0, len(epoch), group):
             members = epoch[begin : begin + group]
-            unit = 1 << max(4, (max(members) // 64).bit_length())
+            unit = 1 << max(4, (max(members) // 128).bit_length())
             sizes += [-(-max(members) // unit) * unit] * len(members)
     return sizes
