@@ -118,6 +118,11 @@ def test_data_writes_the_memorization_table_in_generation_order(capsys, tmp_path
         (("tasks", "--check", f"{EXAMPLE}:Reverse"), "did you mean 'Reversal'?"),
         (("tasks", "nope"), "unknown task 'nope'"),
         (("bench", "--what", "nothing"), "nothing"),
+        (("bench", "--task", "nedle"), "did you mean 'needle'?"),
+        (("bench", "--precision", "fp23"), "did you mean 'fp32'?"),
+        (("bench", "--precision", "bf16", "--device", "cpu"), "--precision bf16 needs a GPU"),
+        (("bench", "--what", "precision", "--device", "cpu"), "which needs a GPU"),
+        (("bench", "--width", "6", "--device", "cpu"), "width must be a multiple of heads"),
         (("nonsense",), "nonsense"),
         (("data",), "TASK"),
     ],
@@ -206,3 +211,26 @@ def test_bench_data_as_json(capsys, monkeypatch):
     assert [row["task"] for row in rows] == ["needle", "decimal-addition", "parentheses"]
     for row in rows:
         assert row["ratio"] == pytest.approx(row["items_per_s"] / row["python_items_per_s"])
+
+
+def test_bench_train_as_json_and_kept(capsys, tmp_path):
+    flags = ("--task", "modular-addition", "--width", "8", "--seconds", "0", "--device", "cpu")
+    code, out, _ = run(capsys, "bench", *flags, "--out", str(tmp_path / "bench.json"), "--json")
+    assert code == 0
+    printed = json.loads(out.splitlines()[-1])
+    (row,) = printed["rows"]
+    assert set(row) >= {
+        *("task", "model", "width", "trainable", "seeds", "ms_per_seed_step", "peak_gb"),
+        *("floor_ms", "plain_ms", "huggingface_ms"),
+    }
+    assert (row["task"], row["width"], row["seeds"]) == ("modular-addition", 8, 1)
+    assert 0 < row["floor_ms"] < row["ms_per_seed_step"]
+    # Forward, and backward to the embeddings: q, k, v on 398 rows; on 4,000 pairs the rest of layer 1 and all of
+    # layer 2 but keys and values, which run on 4,199 nodes; then the unembedding and its two gradients, and
+    # attention, with two queries in layer 1 and one in layer 2: two products forward and four backward.
+    by_hand = 2 * 2 * 64 * (3 * 398 + 9 * 4199 + 2 * 4199 + 10 * 4000) + 3 * 2 * 4000 * 8 * 199
+    by_hand += 6 * 2 * 4000 * 8 * 2 * (2 + 1)
+    assert row["gflop"] == pytest.approx(by_hand / 1e9)
+    kept = json.loads((tmp_path / "bench.json").read_text())
+    assert kept["rows"] == printed["rows"]
+    assert {"commit", "command", "device", "torch"} <= set(kept)

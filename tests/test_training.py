@@ -170,6 +170,17 @@ def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, 
         assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
 
 
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
+    model = LSTM(width=16)
+    population = Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64)
+    batch = one_batch(TASK, 40)
+    ours, twins = (results_by_place(population, work) for work in (whole(model, 40, batch), plain_work(batch)))
+    assert ours.keys() == twins.keys()
+    for name, value in ours.items():
+        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+
+
 def results_by_place(population: Population, work: Work) -> dict[str, torch.Tensor]:
     """Logits in the order of the batch, losses, and gradients that are not 0."""
     (group,) = population.groups

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from icecore.models import LSTM, Model, Sizes, Transformer
+from icecore.models.huggingface import import_transformers
 from icecore.tasks import Item, Task
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import PlainTask
@@ -48,9 +49,8 @@ def baseline_step(
 
 
 def gpt2(model: Model, sizes: Sizes) -> nn.Module:
-    import transformers
-
     assert isinstance(model, Transformer)
+    transformers = import_transformers()
     config = transformers.GPT2Config(
         vocab_size=sizes.vocab_size,
         n_positions=sizes.positions,

@@ -3,6 +3,7 @@
 import dataclasses
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -76,7 +77,7 @@ def bench_train(
     chosen = pick_precision(precision, where)
     cases = cases_for(where, task, width)
     rows = []
-    named: list[dict[str, object]] = []
+    named: list[dict[str, Any]] = []
     for row in with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"):
         rows.append(row)
         named.append(dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor})
@@ -134,7 +135,7 @@ def bench_precision(task: str, steps: int, device: str, precision: str, out: Pat
     chosen = pick_precision(precision, where)
     require(chosen != "fp32", "--what precision compares fp32 with another precision, which needs a GPU")
     rows = []
-    named: list[dict[str, object]] = []
+    named: list[dict[str, Any]] = []
     for row in with_progress(bench_precision(task, steps, device, chosen), len(pairs()), "training twice"):
         rows.append(row)
         named.append(dataclasses.asdict(row))

@@ -9,8 +9,6 @@ from icecore.models.packing import Packing
 from icecore.training.steps import Steps, copy_all
 from icecore.training.work import Answers, PackedWorks, Work
 
-WARM_UPS = 2
-
 
 class Replay:
     """Takes steps by graphs, one for each size of the work and each number of steps; they share their memory."""
@@ -22,57 +20,73 @@ class Replay:
 
     def take(self, works: PackedWorks, begin: int, end: int) -> None:
         """The steps from `begin` to `end`, which have one size."""
-        work = works.steps(begin, end)
-        key = (end - begin, *sizes_of(work))
+        each = [works.step(index) for index in range(begin, end)]
+        key = len(each), *sizes_of(each[0])
         if key not in self.graphs:
-            self.graphs[key] = Captured(self.steps, work, end - begin, self.pool)
-        self.graphs[key].replay(work)
+            self.graphs[key] = Captured(self.steps, each, self.pool)
+        self.graphs[key].replay(each)
 
 
 class Captured:
-    """One graph: `count` steps on inputs that are copied to a fixed place."""
+    """One graph: some steps on inputs that are copied to a fixed place."""
 
-    def __init__(self, steps: Steps, work: Work, count: int, pool: Any) -> None:
-        packing, answers = inputs_of(work), work.answers
-        self.packing = packing.map(torch.clone)
-        log_probs = answers.target_log_probs
-        self.answers = Answers(
-            answers.places,  # not read by a step
-            answers.targets.clone(),
-            self.packing.weight,
-            None if log_probs is None else log_probs.clone(),
-        )
-        each = [Work(self.packing.at(index), self.answers.part(index)) for index in range(count)]
+    def __init__(self, steps: Steps, each: list[Work], pool: Any) -> None:
+        self.each = [fixed(work) for work in each]
         before = {name: view.clone() for name, view in steps.state().items()}
-        step, bad = steps.step.clone(), steps.first_bad_step.clone()
+        step, bad = int(steps.step), steps.first_bad_step.clone()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # libraries and kernels set themselves up in the first calls
-            for _ in range(WARM_UPS):
-                steps.take(each[0])
+        with torch.cuda.stream(side):  # libraries and kernels set themselves up in a first call
+            steps.take(self.each[0])
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph, pool=pool):
-            for one in each:
-                steps.take(one)
-        steps.set_state(int(step), before)
+            for work in self.each:
+                steps.take(work)
+        steps.set_state(step, before)
         steps.first_bad_step.copy_(bad)
 
-    def replay(self, work: Work) -> None:
-        copy_all(self.tensors(Work(self.packing, self.answers)), self.tensors(work))
+    def replay(self, each: list[Work]) -> None:
+        by_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+        for place, value in zip(tensors_of(self.each), tensors_of(each), strict=True):
+            places, values = by_type.setdefault(value.dtype, ([], []))
+            places.append(place)
+            values.append(value)
+        for places, values in by_type.values():  # of one type, all are copied by one launch
+            copy_all(places, values)
         self.graph.replay()
 
-    @staticmethod
-    def tensors(work: Work) -> list[Tensor]:
-        found = [*inputs_of(work).tensors(), work.answers.targets]
-        return found if work.answers.target_log_probs is None else [*found, work.answers.target_log_probs]
+
+def fixed(work: Work) -> Work:
+    """A copy that stays where it is. What a step does not read, the places in the batch, is not copied."""
+    packing, answers = packing_of(work).map(torch.clone), work.answers
+    log_probs = answers.target_log_probs
+    return Work(
+        packing,
+        Answers(
+            answers.places,
+            answers.targets.clone(),
+            packing.weight,
+            None if log_probs is None else log_probs.clone(),
+        ),
+    )
 
 
-def inputs_of(work: Work) -> Packing:
+def tensors_of(each: list[Work]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for work in each:
+        found += [tensor for tensor in packing_of(work).tensors() if tensor is not packing_of(work).source]
+        found.append(work.answers.targets)
+        if work.answers.target_log_probs is not None:
+            found.append(work.answers.target_log_probs)
+    return found
+
+
+def packing_of(work: Work) -> Packing:
     assert isinstance(work.inputs, Packing)
     return work.inputs
 
 
 def sizes_of(work: Work) -> tuple[object, ...]:
-    packing = inputs_of(work)
+    packing = packing_of(work)
     return packing.has_rows, packing.nodes, *(tuple(tensor.shape) for tensor in packing.tensors())

@@ -159,12 +159,12 @@ class WorkStream:
 
 
 def sizes_by_group(steps_per_epoch: int, group: int, needed: list[int]) -> list[int]:
-    """For each step the most that its group needs, rounded up by at most a sixty-fourth."""
+    """For each step the most that its group needs, rounded up by at most a thirty-second."""
     sizes: list[int] = []
     for first in range(0, len(needed), steps_per_epoch):
         epoch = needed[first : first + steps_per_epoch]
         for begin in range(0, len(epoch), group):
             members = epoch[begin : begin + group]
-            unit = 1 << max(4, (max(members) // 128).bit_length())
+            unit = 1 << max(4, (max(members) // 64).bit_length())
             sizes += [-(-max(members) // unit) * unit] * len(members)
     return sizes

@@ -99,10 +99,6 @@ class PackedWorks:
     def step(self, index: int) -> Work:
         return Work(self.packed.step(index), self.answers.part(index))
 
-    def steps(self, begin: int, end: int) -> Work:
-        """Several steps of one size, with an axis of steps in front."""
-        return Work(self.packed.steps(begin, end), self.answers.part(slice(begin, end)))
-
 
 class SequenceWorks:
     """Steps of an LSTM."""

@@ -1,0 +1,142 @@
+"""What sequences have in common: their distinct beginnings (`Tree`), and distinct tokens at positions (`Rows`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int32, Int64, Integer
+from torch import Tensor
+
+ROWS_PAY_BELOW = 0.5  # the share of distinct (token, position) among a step's nodes at which rows are worth a gather
+KEY_BITS = 62  # of a sequence's first tokens, by which it is sorted
+
+
+def sort_sequences(
+    tokens: Int64[Tensor, "step batch length"], scored: Bool[Tensor, "step batch length"], vocabulary: int
+) -> tuple[
+    Int64[Tensor, "step batch"],
+    Int32[Tensor, "step batch length"],
+    Bool[Tensor, "step batch length"],
+    Int32[Tensor, "step batch"],
+]:
+    """Their order, and in that order: tokens (0 where nothing is read), scored positions, how many tokens are read."""
+    column = torch.arange(tokens.shape[2], device=tokens.device, dtype=torch.int32)
+    lengths = (scored * (column + 1)).amax(dim=2)
+    narrow = tokens.to(torch.int32).where(column < lengths[..., None], 0)
+    source = sorted_order(narrow, vocabulary)
+    rows = torch.arange(len(tokens), device=tokens.device)[:, None], source
+    return source, narrow[rows], scored[rows], lengths[rows]
+
+
+def sorted_order(tokens: Int32[Tensor, "step batch length"], vocabulary: int) -> Int64[Tensor, "step batch"]:
+    """The order of the sequences by their first tokens, as many as one number holds."""
+    bits = max(1, (vocabulary - 1).bit_length())
+    count = min(tokens.shape[2], KEY_BITS // bits)
+    key = torch.zeros(tokens.shape[:2], dtype=torch.int64, device=tokens.device)
+    for column in range(count):
+        key = key << bits | tokens[..., column]
+    return (key if bits * count > 31 else key.to(torch.int32)).argsort(dim=1, stable=True)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The nodes of sorted sequences."""
+
+    column: Int32[Tensor, " length"]
+    own: Int32[Tensor, "step batch length"]  # the node that a token is the first to have, else -1
+    node_of: Int32[Tensor, "step batch length"]  # 0 where nothing is read
+    is_shared: Bool[Tensor, "step batch length"]  # the sequence before has the same node here
+    rank: Int32[Tensor, "step batch length"]  # of a shared token among those of its step
+    shared_counts: Int64[Tensor, " step"]
+
+    @staticmethod
+    def of(tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]) -> "Tree":
+        steps, batch, length = tokens.shape
+        column = torch.arange(length, device=tokens.device, dtype=torch.int32)
+        common = common_beginnings(tokens, lengths)
+        first_node = (lengths - common).cumsum(dim=1, dtype=torch.int32) - (lengths - common)
+        is_new = (column >= common[..., None]) & (column < lengths[..., None])
+        own = torch.where(is_new, first_node[..., None] + column - common[..., None], -1)
+        is_shared = column < common[..., None]
+        # Shared tokens are numbered column by column: there, those of one node follow each other.
+        by_column = is_shared.transpose(1, 2).flatten(1)
+        rank = (by_column.cumsum(dim=1, dtype=torch.int32) - 1).view(steps, length, batch).transpose(1, 2)
+        node_of = own.cummax(dim=1).values.clamp_(min=0)
+        return Tree(column, own, node_of, is_shared, rank, by_column.sum(dim=1))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Distinct pairs of token and position; where they are hardly fewer than nodes, every node is a row."""
+
+    tokens: Int32[Tensor, "step row"]
+    columns: Int32[Tensor, "step row"]
+    of: Int32[Tensor, "step batch length"]
+    of_node: Int32[Tensor, "step node"]
+    are_fewer: bool
+
+    @staticmethod
+    def of_nodes(tokens: Int32[Tensor, "step batch length"], tree: Tree, nodes: int) -> "Rows":
+        column = tree.column.expand_as(tokens)
+        of_node = torch.arange(nodes, device=tokens.device, dtype=torch.int32).expand(len(tokens), -1)
+        tokens, column = (at_slots(part, tree.own, tree.own >= 0, nodes) for part in (tokens, column))
+        return Rows(tokens, column, tree.node_of, of_node, are_fewer=False)
+
+    @staticmethod
+    def made(
+        tokens: Int32[Tensor, "step batch length"],
+        tree: Tree,
+        vocabulary: int,
+        nodes: int,
+        rounded: Callable[[int], int],
+    ) -> "Rows":
+        distinct, row_of = distinct_rows(tokens, tree.own >= 0, vocabulary)
+        if len(distinct) >= ROWS_PAY_BELOW * nodes:
+            return Rows.of_nodes(tokens, tree, nodes)
+        spare = rounded(len(distinct)) - len(distinct)
+        distinct = torch.cat([distinct, distinct[:1].expand(spare)]).expand(len(tokens), -1)
+        return Rows(
+            (distinct % vocabulary).to(torch.int32),
+            (distinct // vocabulary).to(torch.int32),
+            row_of,
+            at_slots(row_of, tree.own, tree.own >= 0, nodes),
+            are_fewer=True,
+        )
+
+
+def common_beginnings(
+    tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]
+) -> Int32[Tensor, "step batch"]:
+    """How many first tokens each sequence has in common with the one before it."""
+    both = torch.minimum(lengths[:, 1:], lengths[:, :-1])
+    column = torch.arange(tokens.shape[2], device=tokens.device)
+    differs = (tokens[:, 1:] != tokens[:, :-1]) | (column >= both[..., None])
+    # The first column that differs: of equal largest values argmax may take any, so each has a value of its own.
+    first = (differs * (tokens.shape[2] - column)).amax(dim=2)
+    common = (tokens.shape[2] - first).to(torch.int32)
+    return torch.cat([torch.zeros_like(lengths[:, :1]), common], dim=1)
+
+
+def distinct_rows(
+    tokens: Int32[Tensor, "step batch length"], is_new: Bool[Tensor, "step batch length"], vocabulary: int
+) -> tuple[Int64[Tensor, " row"], Int32[Tensor, "step batch length"]]:
+    """The pairs of column and token that occur, as column * vocabulary + token, and each token's place among them."""
+    key = torch.arange(tokens.shape[2], device=tokens.device) * vocabulary + tokens
+    occurs = torch.zeros(tokens.shape[2] * vocabulary + 1, dtype=torch.bool, device=tokens.device)
+    occurs[key.where(is_new, len(occurs) - 1)] = True
+    occurs = occurs[:-1]
+    place = (occurs.cumsum(0, dtype=torch.int32) - 1).clamp_(min=0)
+    return occurs.nonzero()[:, 0], place[key]
+
+
+def at_slots(
+    values: Integer[Tensor, "step *places"],
+    slot: Integer[Tensor, "step *places"],
+    valid: Bool[Tensor, "step *places"],
+    count: int,
+    fill: int = 0,
+) -> Int32[Tensor, "step {count}"]:
+    """Valid values at their slots, `fill` elsewhere."""
+    out = torch.full((len(values), count + 1), fill, dtype=torch.int32, device=values.device)
+    index = slot.where(valid, count).flatten(1).long()
+    return out.scatter_(1, index, values.flatten(1).to(torch.int32))[:, :-1]

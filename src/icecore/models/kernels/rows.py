@@ -1,0 +1,153 @@
+# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
+"""Sums over sorted rows, and norms that add to the residual stream on the way. Tensors are (seed, row, channel)."""
+
+import torch
+import triton
+import triton.language as tl
+from jaxtyping import Float, Int32
+from torch import Tensor
+
+Rows = Float[Tensor, "seed row width"]
+
+
+@triton.jit
+def segment_sum_kernel(
+    values, order, key, out, count, value_rows, segments,
+    WIDTH: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Sums of up to CHUNK rows with equal keys by one small matrix product, added to their segments."""
+    seed = tl.program_id(2).to(tl.int64)
+    values += seed * value_rows * WIDTH
+    out += seed * segments * WIDTH
+    item = tl.arange(0, CHUNK)
+    at = tl.program_id(0) * CHUNK + item
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    keys = tl.load(key + at, mask=at < count, other=segments)
+    before = tl.load(key + at - 1, mask=(at < count) & (item > 0), other=-1)
+    part = tl.cumsum(((keys != before) & (item > 0)).to(tl.int32), axis=0)
+    rows = tl.load(order + at, mask=keys < segments, other=0)
+    place = values + rows.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    tile = tl.load(place, mask=(keys < segments)[:, None] & (column < WIDTH)[None, :], other=0.0)
+    belongs = item[:, None] == part[None, :]
+    sums = tl.dot(belongs.to(tile.dtype), tile, input_precision="ieee")
+    target = tl.max(tl.where(belongs, keys[None, :], -1), axis=1)
+    place = out + target.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    exists = (target >= 0) & (target < segments)
+    tl.atomic_add(place, sums, mask=exists[:, None] & (column < WIDTH)[None, :])
+
+
+def segment_sum(
+    values: Float[Tensor, "seed row width"], order: Int32[Tensor, " item"], key: Int32[Tensor, " item"], segments: int
+) -> Float[Tensor, "seed segment width"]:
+    """out[key[i]] += values[order[i]], in float32; `key` is sorted, and a key of `segments` belongs to none."""
+    seeds, rows, width = values.shape
+    values = values.contiguous()
+    out = torch.zeros((seeds, segments, width), dtype=torch.float32, device=values.device)
+    chunk, columns = 16, max(16, min(256, triton.next_power_of_2(width)))
+    grid = (triton.cdiv(len(order), chunk), triton.cdiv(width, columns), seeds)
+    segment_sum_kernel[grid](
+        values, order, key, out, len(order), rows, segments, WIDTH=width, CHUNK=chunk, COLUMNS=columns
+    )
+    return out
+
+
+@triton.jit
+def norm_forward_kernel(
+    x, added, total, y, weight, bias, rows, epsilon,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr, AFFINE: tl.constexpr,
+):  # fmt: skip
+    seed = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.arange(0, PADDED)
+    here = (row < rows)[:, None] & (column < WIDTH)[None, :]
+    at = seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :]
+    value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+    if ADDS:
+        value = (value + tl.load(added + at, mask=here, other=0.0).to(tl.float32)).to(total.dtype.element_ty)
+        tl.store(total + at, value, mask=here)
+        value = value.to(tl.float32)
+    centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
+    result = centred * tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
+    if AFFINE:
+        scale = tl.load(weight + seed * WIDTH + column, mask=column < WIDTH, other=0.0).to(tl.float32)
+        shift = tl.load(bias + seed * WIDTH + column, mask=column < WIDTH, other=0.0).to(tl.float32)
+        result = result * scale[None, :] + shift[None, :]
+    tl.store(y + at, result.to(y.dtype.element_ty), mask=here)
+
+
+@triton.jit
+def norm_backward_kernel(
+    x, d_y, d_kept, d_x, weight, d_weight, d_bias, rows, epsilon,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, TURNS: tl.constexpr,
+    AFFINE: tl.constexpr, KEPT: tl.constexpr,
+):  # fmt: skip
+    seed = tl.program_id(1).to(tl.int64)
+    column = tl.arange(0, PADDED)
+    on_width = column < WIDTH
+    if AFFINE:
+        scale = tl.load(weight + seed * WIDTH + column, mask=on_width, other=0.0).to(tl.float32)
+        sum_weight = tl.zeros((BLOCK, PADDED), tl.float32)
+        sum_bias = tl.zeros((BLOCK, PADDED), tl.float32)
+    for turn in range(TURNS):
+        row = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
+        here = (row < rows)[:, None] & on_width[None, :]
+        at = seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :]
+        value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+        gradient = tl.load(d_y + at, mask=here, other=0.0).to(tl.float32)
+        centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
+        over_std = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
+        unit = centred * over_std
+        if AFFINE:
+            sum_weight += gradient * unit
+            sum_bias += gradient
+            gradient = gradient * scale[None, :]
+        along = (tl.sum(gradient * unit, axis=1) / WIDTH)[:, None]
+        result = over_std * (gradient - (tl.sum(gradient, axis=1) / WIDTH)[:, None] - unit * along)
+        if KEPT:
+            result += tl.load(d_kept + at, mask=here, other=0.0).to(tl.float32)
+        tl.store(d_x + at, result.to(d_x.dtype.element_ty), mask=here)
+    if AFFINE:
+        tl.atomic_add(d_weight + seed * WIDTH + column, tl.sum(sum_weight, axis=0), mask=on_width)
+        tl.atomic_add(d_bias + seed * WIDTH + column, tl.sum(sum_bias, axis=0), mask=on_width)
+
+
+def norm_sizes(x: Rows) -> tuple[int, dict[str, int]]:
+    """Rows a program, and its sizes: about 2,048 numbers."""
+    padded = triton.next_power_of_2(x.shape[2])
+    block = max(1, 2048 // padded)
+    return block, {"WIDTH": x.shape[2], "PADDED": padded, "BLOCK": block, "num_warps": 4}
+
+
+def norm_forward(
+    x: Rows, added: Rows | None, weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype, epsilon: float
+) -> tuple[Rows, Rows]:
+    """The norm of x + added, and that sum. Weight and bias are (seed, width), both or neither."""
+    seeds, rows, _ = x.shape
+    y = torch.empty_like(x, dtype=dtype)
+    total = x if added is None else torch.empty_like(x)
+    block, sizes = norm_sizes(x)
+    norm_forward_kernel[(triton.cdiv(rows, block), seeds)](
+        x, x if added is None else added, total, y, x if weight is None else weight, x if bias is None else bias,
+        rows, epsilon, ADDS=added is not None, AFFINE=weight is not None, **sizes,
+    )  # fmt: skip
+    return y, total
+
+
+def norm_backward(
+    x: Rows, d_y: Rows, d_kept: Rows | None, weight: Tensor | None, epsilon: float
+) -> tuple[Rows, Tensor | None, Tensor | None]:
+    """Gradients of the input, to which `d_kept` is added, and of weight and bias."""
+    seeds, rows, width = x.shape
+    d_x = torch.empty_like(x)
+    block, sizes = norm_sizes(x)
+    d_weight = d_bias = None
+    turns = 1
+    if weight is not None:  # their sums are added up in each program before they meet
+        d_weight, d_bias = (torch.zeros((seeds, width), device=x.device) for _ in range(2))
+        turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
+    norm_backward_kernel[(triton.cdiv(rows, block * turns), seeds)](
+        x, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
+        x if d_weight is None else d_weight, x if d_bias is None else d_bias, rows, epsilon,
+        TURNS=turns, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
+    )  # fmt: skip
+    return d_x, d_weight, d_bias

@@ -1,0 +1,96 @@
+"""Packings by hand, and what they promise: sizes that repeat, nothing lost."""
+
+import pytest
+import torch
+
+from icecore.models import Transformer
+from icecore.models.packing import pack
+from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
+from icecore.training.stream import Stream, WorkStream, sizes_by_group
+from icecore.training.work import PackedWorks
+
+OPEN, CLOSE, ASK = 1, 2, 3
+
+
+def strings(*rows: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parentheses that end in `?`, which is scored, as one step."""
+    width = max(map(len, rows))
+    tokens = torch.tensor([[" ()?".index(c) for c in row.ljust(width)] for row in rows])
+    return tokens[None], (tokens == ASK)[None]
+
+
+def test_the_example_of_the_docstring():
+    tokens, scored = strings("())(?", "()(?")
+    packed = pack(tokens, scored, 4)
+    step = packed.step(0)
+    assert packed.nodes == [7]
+    assert step.source.tolist() == [1, 0], "sorted"
+    assert step.lengths.tolist() == [4, 5]
+    assert step.node_of[0, :4].tolist() == [0, 1, 2, 3]
+    assert step.node_of[1].tolist() == [0, 1, 4, 5, 6]
+    assert step.own[1].tolist() == [-1, -1, 4, 5, 6]
+    assert step.shared == 2, "two tokens of the second sequence have nodes of the first"
+    assert step.slot[1].tolist() == [0, 1, 2 + 4, 2 + 5, 2 + 6]
+    assert step.shared_node.tolist() == [0, 1]
+    assert step.scored_node.tolist() == [3, 6]
+    assert step.weight.tolist() == [1, 1]
+    assert step.places(5).tolist() == [5 + 3, 4]
+
+
+def test_rows_are_the_distinct_tokens_at_positions():
+    tokens, scored = strings("()?", "((?", ")(?", "))?", "()?", ")(?")
+    step = pack(tokens, scored, 4).step(0)
+    pairs = list(zip(step.row_columns.tolist(), step.row_tokens.tolist(), strict=True))
+    expected = sorted({(column, token) for row in tokens[0].tolist() for column, token in enumerate(row)})
+    if step.has_rows:
+        assert pairs == expected
+    for sequence, row in enumerate(step.source.tolist()):
+        for column, token in enumerate(tokens[0, row].tolist()):
+            assert pairs[step.row_of[sequence, column]] == (column, token)
+            assert pairs[step.row_of_node[step.node_of[sequence, column]]] == (column, token)
+
+
+@pytest.mark.parametrize(
+    "task", [Needle(), DecimalAddition(), Parentheses(), ModularAddition()], ids=lambda task: task.name
+)
+def test_a_node_is_a_distinct_beginning(task):
+    batch = task.sample(300, torch.Generator().manual_seed(0))
+    packed = pack(batch.tokens[None], batch.scored[None], task.vocab_size)
+    step = packed.step(0)
+    beginnings: dict[int, tuple[int, ...]] = {}
+    for sequence, row in enumerate(step.source.tolist()):
+        for column in range(int(batch.lengths[row])):
+            beginning = tuple(batch.tokens[row, : column + 1].tolist())
+            assert beginnings.setdefault(int(step.node_of[sequence, column]), beginning) == beginning
+    assert len(beginnings) == packed.nodes[0]
+    distinct = {tuple(batch.tokens[r, :n].tolist()) for r in range(300) for n in range(1, int(batch.lengths[r]) + 1)}
+    # Sequences are sorted by as many first tokens as a number holds; later coincidences may stay apart.
+    assert len(distinct) <= packed.nodes[0] <= 1.01 * len(distinct)
+
+
+def test_filled_up_steps_have_the_size_that_was_asked_for():
+    batch = Needle().sample(200, torch.Generator().manual_seed(0))
+    works = PackedWorks(256, batch, 50, lambda needed: sizes_by_group(4, 2, needed))
+    sizes = works.packed.nodes
+    assert sizes[:2] == [sizes[0]] * 2
+    assert sizes[2:] == [sizes[2]] * 2
+    for index in range(4):
+        step = works.step(index).inputs
+        own = step.own[step.own >= 0]
+        assert sorted(own.tolist()) == list(range(sizes[index])), "every node has one owner"
+        assert step.lengths[50:].sum() + (step.own[:50] >= 0).sum() == sizes[index]
+
+
+def test_groups_do_not_cross_epochs():
+    needed = [100, 90, 80, 200, 10, 20, 30, 40]
+    assert sizes_by_group(4, 3, needed) == [112, 112, 112, 208, 32, 32, 32, 48]
+
+
+@pytest.mark.parametrize("task", [Needle(max_pairs=4), ModularAddition(modulus=13)], ids=lambda task: task.name)
+def test_the_work_of_a_step_is_the_batch_of_that_step(task):
+    stream = Stream(task, 50, 0, torch.device("cpu"))
+    work_stream = WorkStream(stream, Transformer(width=8))
+    for step in (0, 1, 2, 3, 4, 7, stream.batches_per_block, stream.batches_per_block + 1):
+        place = work_stream.at(step)
+        answers, batch = place.works.step(place.index).answers, stream.batch_at(step)
+        assert sorted(answers.targets[answers.weight > 0].tolist()) == sorted(batch.targets[batch.scored].tolist())
