@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from icecore.models import Transformer
-from icecore.models.packing import pack
+from icecore.models.packing import Packing, pack
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
 from icecore.training.stream import Stream, WorkStream, sizes_by_group
 from icecore.training.work import PackedWorks
@@ -76,6 +76,7 @@ def test_filled_up_steps_have_the_size_that_was_asked_for():
     assert sizes[2:] == [sizes[2]] * 2
     for index in range(4):
         step = works.step(index).inputs
+        assert isinstance(step, Packing)
         own = step.own[step.own >= 0]
         assert sorted(own.tolist()) == list(range(sizes[index])), "every node has one owner"
         assert step.lengths[50:].sum() + (step.own[:50] >= 0).sum() == sizes[index]
