@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import bench, data, demo, runs, tasks, train
+from icecore.cli import bench, data, demo, reproduce, runs, tasks, train
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError, Interrupted
 
@@ -33,6 +33,12 @@ app.command("show")(runs.show_command)
 app.command("export")(runs.export_command)
 app.command("bench")(bench.command)
 app.command("demo")(demo.command)
+app.command("reproduce")(reproduce.reproduce_command)
+app.command("claims")(reproduce.claims_command)
+results = typer.Typer(help="Stored results.", no_args_is_help=True)
+results.command("merge")(reproduce.merge_command)
+results.callback()(lambda: None)
+app.add_typer(results, name="results")
 
 
 @app.callback(invoke_without_command=True)

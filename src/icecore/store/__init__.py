@@ -2,6 +2,18 @@
 
 from icecore.store.files import read_json, write_json, write_whole
 from icecore.store.provenance import commit, provenance
+from icecore.store.records import Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
 
-__all__ = ["commit", "digest", "load_tensors", "provenance", "read_json", "save_tensors", "write_json", "write_whole"]
+__all__ = [
+    "Record",
+    "Records",
+    "commit",
+    "digest",
+    "load_tensors",
+    "provenance",
+    "read_json",
+    "save_tensors",
+    "write_json",
+    "write_whole",
+]

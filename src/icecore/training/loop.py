@@ -192,8 +192,11 @@ def result_of(
     config: RunConfig, population: Population, test: Batch, device: torch.device, seconds: float
 ) -> dict[str, Any]:
     trained, frozen = population.counts()
+    train_set = config.task.train_set() if config.task.test_split == "separate" else None
+    on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
     return {
         **evaluate(population, config.task, test),
+        **({"train_accuracy": on_train["accuracy"]} if on_train else {}),
         "seeds": list(config.seeds),
         "floors": config.task.floors(),
         "trained_parameters": trained,

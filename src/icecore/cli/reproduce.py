@@ -1,0 +1,240 @@
+"""`icecore reproduce`, `icecore claims`, `icecore results merge`: the paper's tables and figures as commands."""
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.errors import InputError, require, unknown_name
+
+if TYPE_CHECKING:
+    from icecore.reporting.claims import Claim
+    from icecore.sweeps.runner import Population
+    from icecore.training import Progress, Watch
+
+
+class ScaleName(StrEnum):
+    paper = "paper"
+    laptop = "laptop"
+
+
+NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
+SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
+PRESET = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's.")
+RESULTS = typer.Option(Path("results"), help="Folder of the records.")
+MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
+
+
+def reproduce_command(
+    names: list[str] = NAMES,
+    list_names: bool = typer.Option(False, "--list", help="List the tables and figures."),
+    scale: ScaleName = SCALE,
+    preset: str = PRESET,
+    seeds: int = typer.Option(3, min=1, help="Seeds of each cell; the paper has 10."),
+    only: str | None = typer.Option(None, help="Only cells whose label has this text, such as 'needle, Random'."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
+    at_once: int | None = typer.Option(None, min=1, help="At most so many seeds in one population."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
+    results: Path = RESULTS,
+    runs: Path = typer.Option(Path("runs"), help="Where runs are kept while they train, and their weights after."),
+    json: bool = JSON_OPTION,
+    markdown: bool = MARKDOWN,
+) -> None:
+    """Train what is missing of the paper's tables and figures, record it, and put the paper's numbers beside ours.
+
+    What is recorded is not repeated; a killed sweep goes on with the same command. Each population of seeds is
+    recorded as soon as it is finished.
+    """
+    from icecore.store import Records
+    from icecore.sweeps.runner import missing, run_missing
+    from icecore.training import pick_device, pick_precision
+
+    if list_names or not names:
+        list_entries()
+        return
+    cells = cells_of(names, scale, preset, only)
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    records = Records(results, warn)
+    populations = missing(cells, seeds, records, chosen, where.type, at_once)
+    if dry_run:
+        for population in populations:
+            print(f"{population.label}: {population.seed_steps:,} seed-steps")
+        print(f"{len(populations)} populations, {sum(one.seed_steps for one in populations):,} seed-steps")
+        return
+    started = time.monotonic()
+    with sweep_progress(populations) as (watch_of, on_done):
+        failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
+    for failure in failures:
+        print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
+    show_claims(entry_names(names), scale, preset, results, json, markdown)
+    if not json:
+        print(f"{len(populations) - len(failures)} populations in {time.monotonic() - started:.0f} s")
+    if failures:
+        raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
+
+
+def claims_command(
+    names: list[str] = NAMES,
+    scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
+    preset: str = PRESET,
+    results: Path = RESULTS,
+    json: bool = JSON_OPTION,
+    markdown: bool = MARKDOWN,
+) -> None:
+    """The paper's numbers beside ours, from stored results; trains nothing."""
+    wanted = entry_names(names or ["all"])
+    show_claims(wanted, scale, preset, results, json, markdown)
+
+
+def merge_command(
+    sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
+    results: Path = RESULTS,
+    json: bool = JSON_OPTION,
+) -> None:
+    """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
+    from icecore.store import Records
+
+    ours = Records(results, warn)
+    added = 0
+    for source in sources:
+        theirs = Records(source, warn)
+        require(theirs.path.exists(), f"there are no records in {source}: {theirs.path} is missing")
+        added += ours.append(theirs.read())
+    if json:
+        print_json({"added": added, "records": len(ours.by_run())})
+    else:
+        print(f"{added} records added, {len(ours.by_run())} in {ours.path}")
+
+
+def entry_names(names: Sequence[str]) -> list[str]:
+    """The named entries that can be run; `all` is all of those."""
+    from icecore.sweeps.paper import ENTRIES
+
+    if list(names) == ["all"]:
+        return [name for name, entry in ENTRIES.items() if entry.cells is not None]
+    for name in names:
+        if name not in ENTRIES:
+            raise unknown_name("table or figure", name, [*ENTRIES, "all"])
+        entry = ENTRIES[name]
+        require(entry.cells is not None, f"{name} ({entry.title}) cannot be reproduced yet: {entry.missing}")
+    return list(dict.fromkeys(names))
+
+
+def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None):
+    from icecore.sweeps.paper import ENTRIES, SCALES
+
+    if preset not in ("released", "paper"):
+        raise unknown_name("preset", preset, ["released", "paper"])
+    cells = []
+    for name in entry_names(names):
+        make = ENTRIES[name].cells
+        assert make is not None
+        cells += make(SCALES[scale], preset)
+    chosen = [cell for cell in cells if only is None or only in cell.label]
+    require(bool(chosen), f"no cell's label has '{only}'; such as: {', '.join(cell.label for cell in cells[:3])}")
+    return chosen
+
+
+def list_entries() -> None:
+    from icecore.sweeps.paper import ENTRIES, SCALES
+
+    print_table(
+        "The paper's tables and figures",
+        {"name": "left", "what": "left", "cells": "right", "": "left"},
+        (
+            (
+                name,
+                entry.title,
+                "" if entry.cells is None else str(len(entry.cells(SCALES["paper"], "released"))),
+                entry.missing,
+            )
+            for name, entry in ENTRIES.items()
+        ),
+    )
+
+
+def show_claims(names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool) -> None:
+    from icecore.reporting.claims import claims_of
+    from icecore.store import Records
+
+    claims = claims_of(names, scale, preset, Records(results, warn))
+    if json:
+        print_json({"claims": [dataclasses.asdict(claim) for claim in claims]})
+        return
+    headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
+    rows = [row_of(claim) for claim in claims]
+    if markdown:
+        for line in (headings, ("---",) * len(headings), *rows):
+            print(f"| {' | '.join(line)} |")
+        return
+    left = ("name", "cell", "verdict")
+    print_table(
+        f"Test accuracy, %, {scale} scale, preset {preset}: the paper's number and our median",
+        {heading: "left" if heading in left else "right" for heading in headings},
+        rows,
+    )
+
+
+def row_of(claim: "Claim") -> tuple[str, ...]:
+    def shown(value: float | None) -> str:
+        return "" if value is None else f"{value:.1f}"
+
+    spread = "" if claim.spread is None else f"{claim.spread[0]:.1f} to {claim.spread[1]:.1f}"
+    return (
+        claim.name,
+        claim.cell,
+        shown(claim.paper),
+        shown(claim.ours),
+        str(claim.n),
+        spread,
+        shown(claim.floor),
+        claim.tolerance,
+        claim.verdict,
+    )
+
+
+@contextlib.contextmanager
+def sweep_progress(
+    populations: "Sequence[Population]",
+) -> "Iterator[tuple[Callable[[Population], Watch], Callable[[Population, list[float]], None]]]":
+    """Progress of a whole sweep in seed-steps on standard error, with what is left of the time."""
+    total = sum(population.seed_steps for population in populations)
+    before = 0
+    started = last = time.monotonic()
+
+    def watch_of(population: "Population") -> "Watch":
+        def watch(progress: "Progress") -> None:
+            nonlocal last
+            if time.monotonic() - last < 5:
+                return
+            last = time.monotonic()
+            done = before + progress.step * len(population.seeds)
+            left = (total - done) * (last - started) / max(done, 1)
+            print(
+                f"[{done / total:4.0%}, {left / 60:.0f} min left] {population.label}: step {progress.step:,}"
+                f"/{progress.steps:,}",
+                file=sys.stderr,
+            )
+
+        return watch
+
+    def on_done(population: "Population", accuracy: list[float]) -> None:
+        nonlocal before
+        before += population.seed_steps
+        values = " ".join(f"{value:.4f}" for value in accuracy)
+        print(f"[{before / total:4.0%}] {population.label}: accuracy {values}", file=sys.stderr)
+
+    yield watch_of, on_done
+
+
+def warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""The paper's numbers beside ours, from stored records, with a verdict each."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, Number
+from icecore.store import Record, Records
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.paper import ENTRIES, SCALES
+
+PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
+
+
+@dataclass(frozen=True)
+class Claim:
+    """In % of accuracy; `paper`, `tolerance` and a verdict where the paper has a number."""
+
+    name: str
+    cell: str
+    paper: float | None
+    ours: float | None  # the median
+    n: int
+    spread: tuple[float, float] | None  # smallest and largest
+    floor: float | None  # the best rule that needs no learning
+    tolerance: str
+    reason: str
+    verdict: str  # reproduced, differs, not run, or nothing to compare with
+
+
+def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Claim]:
+    by_setting = seeds_by_setting(records)
+    found: list[Claim] = []
+    for name in names:
+        make = ENTRIES[name].cells
+        if make is None:
+            continue
+        cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
+        wanted = NUMBERS.get(name)
+        if wanted is None:
+            found += [claim_of(name, cell, None, scale, by_setting) for cell in cells.values()]
+        else:
+            found += [claim_of(name, cells[number.cell], number, scale, by_setting) for number in wanted]
+    return found
+
+
+def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
+    """Of each setting one record a seed."""
+    chosen: dict[tuple[str, int], Record] = {}
+    for record in sorted(records.by_run().values(), key=lambda one: PRECISIONS.index(one["config"]["precision"])):
+        chosen.setdefault((record["setting"], record["seed"]), record)
+    found: dict[str, list[Record]] = defaultdict(list)
+    for (setting, _), record in sorted(chosen.items()):
+        found[setting].append(record)
+    return found
+
+
+def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_setting: dict[str, list[Record]]) -> Claim:
+    key = "accuracy" if number is None else number.accuracy
+    runs = [record for record in by_setting.get(cell.setting, []) if key in record]
+    values = [100 * record[key] for record in runs]
+    ours = statistics.median(values) if values else None
+    floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
+    label = cell.label + (" (train)" if key == "train_accuracy" else "")
+    tolerance, reason, verdict = judge(number, ours, scale)
+    return Claim(
+        name,
+        label,
+        None if number is None else number.paper,
+        ours,
+        len(values),
+        (min(values), max(values)) if values else None,
+        100 * max(floors) if floors else None,
+        tolerance,
+        reason,
+        verdict,
+    )
+
+
+def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, str, str]:
+    """Tolerance, its reason, and the verdict."""
+    if number is None:
+        return "", "the paper prints no number", "not run" if ours is None else "nothing to compare with"
+    if scale == "laptop":
+        tolerance, reason = f"same side of {LAPTOP_LINE:g}", "a laptop's tasks are smaller than the paper's"
+        agrees = ours is not None and (ours >= LAPTOP_LINE) == (number.paper >= LAPTOP_LINE)
+    else:
+        tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
+        agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
+    return tolerance, reason, "not run" if ours is None else "reproduced" if agrees else "differs"

@@ -1,0 +1,101 @@
+"""Results as records: JSON lines, only ever appended, one a run of one seed, mergeable from several machines."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from icecore.errors import InputError
+
+Record = dict[str, Any]
+Warn = Callable[[str], None]
+
+NAME = "runs.jsonl"
+# What may differ between two records of one run: when, where and how fast it was made.
+CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "command")
+
+
+class Records:
+    """The records in a folder, in one file."""
+
+    def __init__(self, folder: Path, warn: Warn | None = None) -> None:
+        self.path, self.warn = folder / NAME, warn or ignore
+
+    def read(self) -> list[Record]:
+        """All records; a damaged line is skipped, with a warning that names it."""
+        if not self.path.exists():
+            return []
+        found: list[Record] = []
+        try:
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                found.append({**record, "run": str(record["run"]), "accuracy": float(record["accuracy"])})
+            except (ValueError, KeyError, TypeError):
+                self.warn(f"{self.path}, line {number} is damaged and skipped")
+        return found
+
+    def by_run(self) -> dict[str, Record]:
+        """The records by run; two that disagree are an error."""
+        found: dict[str, Record] = {}
+        for record in self.read():
+            known = found.setdefault(record["run"], record)
+            if differ(known, record):
+                raise InputError(
+                    f"{self.path} holds two results of run {record['run']} that disagree: accuracy "
+                    f"{known['accuracy']} and {record['accuracy']}; find out which is right and remove the other"
+                )
+        return found
+
+    def append(self, records: Iterable[Record]) -> int:
+        """Add the runs that are not there yet, all or none of them; how many. One that disagrees is an error."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
+                known = self.by_run()
+                fresh: dict[str, Record] = {}
+                for record in records:
+                    before = known.get(record["run"]) or fresh.get(record["run"])
+                    if before is None:
+                        fresh[record["run"]] = record
+                    elif differ(before, record):
+                        raise InputError(
+                            f"run {record['run']} is in {self.path} with another result "
+                            f"(accuracy {before['accuracy']}, not {record['accuracy']}); nothing was added"
+                        )
+                end = file.seek(0, os.SEEK_END)
+                text = "".join(json.dumps(record) + "\n" for record in fresh.values())
+                if end and self.ends_amid_a_line(file):
+                    text = "\n" + text
+                try:
+                    file.write(text.encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                except OSError:
+                    os.ftruncate(file.fileno(), end)  # a full disk leaves no half line behind
+                    raise
+                return len(fresh)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror or error}; free it and try again") from error
+
+    @staticmethod
+    def ends_amid_a_line(file: Any) -> bool:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
+
+
+def differ(first: Record, second: Record) -> bool:
+    """Whether two records of one run say different things about it."""
+    return any(first.get(key) != second.get(key) for key in (first.keys() | second.keys()) - set(CIRCUMSTANCES))
+
+
+def ignore(_: str) -> None:
+    pass

@@ -1,0 +1,46 @@
+"""A cell of a table, or a point of a figure: one setting, trained with several seeds."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from icecore.models import Model
+from icecore.tasks import Task
+from icecore.training import Optimization, RunConfig
+from icecore.training.presets import preset_optimization, preset_sizes
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is trained for one number. `optimization` is what differs from the preset's."""
+
+    label: str  # "needle, Random 1024"
+    task: Task
+    model: Model
+    trainable: str
+    preset: str = "released"
+    optimization: dict[str, Any] = field(default_factory=dict)
+
+    def config(self, seeds: tuple[int, ...], precision: str) -> RunConfig:
+        base = preset_optimization(self.task, self.model, self.preset)
+        return RunConfig(
+            task=self.task,
+            model=self.model,
+            sizes=preset_sizes(self.task),
+            trainable=self.trainable,
+            optimization=Optimization(**{**vars(base), **self.optimization}),
+            seeds=seeds,
+            precision=precision,
+            task_source=self.task.name,
+        )
+
+    @property
+    def setting(self) -> str:
+        """Names the setting whatever the seed and the precision: cells of different tables may share their runs."""
+        return setting_of(self.config((0,), "fp32").as_json())
+
+
+def setting_of(config: dict[str, Any]) -> str:
+    kept = {key: value for key, value in config.items() if key not in ("seeds", "precision")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]

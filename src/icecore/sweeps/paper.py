@@ -1,0 +1,145 @@
+"""The paper's tables and figures as named lists of cells, at its own size and at a laptop's.
+
+SOURCE: Zhong & Andreas, NeurIPS 2024: tables 1, 2, 3, 9 and figures 7, 8; settings from appendix D and the released
+scripts (`training.presets`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from icecore.models import LSTM, Model, Transformer
+from icecore.sweeps import demo
+from icecore.sweeps.cells import Cell
+from icecore.tasks import Task, make_task
+
+FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
+WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
+GAINS = (0.5, 1.0, 2.0, 4.0)
+GAIN_WIDTHS = (64, 256, 1024)
+TRAINED = {"Random": "embeddings", "Normal": "all"}
+PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large: which tasks stand for the paper's, which model for a width, and how they are trained."""
+
+    name: str
+    task: Callable[[str, str], Task]  # of a task's name and a preset
+    transformer: Callable[[int, str], Transformer]  # of the paper's width and a preset
+    lstm: LSTM
+    optimization: Callable[[str, str], dict[str, Any]]  # of a task's name and what trains
+
+    def cell(self, task: str, column: str, model: Model, trainable: str, preset: str) -> Cell:
+        settings = self.optimization(task, trainable)
+        return Cell(f"{task}, {column}", self.task(task, preset), model, trainable, preset, settings)
+
+
+def paper_transformer(width: int, preset: str) -> Transformer:
+    return Transformer(width=width, init="paper" if preset == "paper" else "released")
+
+
+def laptop_transformer(width: int, _preset: str) -> Transformer:
+    """An eighth of the width, with the gain of width 1024, without which so narrow a random body fails."""
+    return Transformer(width=max(8, width // 8), init="matched")
+
+
+def laptop_optimization(task: str, trainable: str) -> dict[str, Any]:
+    size = next(size for size in demo.SIZES if size.task.name == task)
+    everything = trainable == "all"
+    return {
+        "batch": size.batch,
+        "warmup_steps": 50,
+        "steps": size.normal_steps if everything else size.random_steps,
+        "lr": demo.NORMAL_LR if everything else size.lr,
+    }
+
+
+SCALES = {
+    "paper": Scale("paper", make_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
+    "laptop": Scale(
+        "laptop",
+        lambda name, _: next(size.task for size in demo.SIZES if size.task.name == name),
+        laptop_transformer,
+        LSTM(width=128),
+        laptop_optimization,
+    ),
+}
+
+
+def table1(scale: Scale, preset: str) -> list[Cell]:
+    """Test accuracy of random, trained and recurrent networks."""
+    cells = []
+    for task in FOUR:
+        for kind, width in (("Random", 1024), ("Random", 16), ("Normal", 1024), ("Normal", 16)):
+            model = scale.transformer(width, preset)
+            cells.append(scale.cell(task, f"{kind} {width}", model, TRAINED[kind], preset))
+        cells.append(scale.cell(task, "LSTM 1024", scale.lstm, "all", preset))
+    return cells
+
+
+def table2(scale: Scale, preset: str) -> list[Cell]:
+    """Accuracy when still more is frozen."""
+    model = scale.transformer(1024, preset)
+    return [scale.cell(task, name, model, trainable, preset) for task in FOUR for name, trainable in PARTS.items()]
+
+
+def table9(scale: Scale, preset: str) -> list[Cell]:
+    """The linearized transformer: attention is a prefix sum."""
+    base = scale.transformer(512, preset)
+    model = Transformer(base.width, base.layers, base.heads, "prefix-sum", base.init)
+    return [scale.cell(task, "linearized 512", model, "embeddings", preset) for task in FOUR[1:]]
+
+
+def fig7(scale: Scale, preset: str) -> list[Cell]:
+    """Accuracy against width."""
+    return [
+        scale.cell(task, f"{kind} {width}", scale.transformer(width, preset), trainable, preset)
+        for task in (*FOUR[1:], FOUR[0])
+        for kind, trainable in TRAINED.items()
+        for width in WIDTHS
+    ]
+
+
+def gain(scale: Scale, preset: str) -> list[Cell]:
+    """Accuracy over width and gain of the initial body; not in the paper."""
+    cells = []
+    for task in FOUR:
+        for width in GAIN_WIDTHS:
+            base = scale.transformer(width, preset)
+            for factor in GAINS:
+                model = Transformer(base.width, base.layers, base.heads, base.attention, base.init, factor)
+                cells.append(scale.cell(task, f"Random {width}, gain {factor:g}", model, "embeddings", preset))
+    return cells
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table or figure. Without `cells`, `missing` says what it waits for."""
+
+    title: str
+    cells: Callable[[Scale, str], list[Cell]] | None = None
+    missing: str = ""
+
+
+ANALYSIS = "its analysis is not there yet"
+OTHER_TASKS = "its tasks cannot be trained end to end yet"
+ENTRIES = {
+    "table1": Entry("test accuracy: Random, Normal, LSTM", table1),
+    "table2": Entry("accuracy when other parts are frozen too", table2),
+    "table3": Entry("memorization: bits a parameter", missing=OTHER_TASKS),
+    "table4": Entry("variance explained by 10 directions, width 1024", missing=ANALYSIS),
+    "table5": Entry("the same for language modeling", missing=OTHER_TASKS),
+    "table6": Entry("numbers of parameters", missing=ANALYSIS),
+    "table7": Entry("variance explained by 10 directions, width 512", missing=ANALYSIS),
+    "table9": Entry("linearized attention", table9),
+    "fig2": Entry("attention maps of needle", missing=ANALYSIS),
+    "fig3": Entry("embeddings of modular addition", missing=ANALYSIS),
+    "fig4": Entry("language-model loss against width", missing=OTHER_TASKS),
+    "fig5": Entry("samples of language models", missing=OTHER_TASKS),
+    "fig6": Entry("circuit imitation", missing=OTHER_TASKS),
+    "fig7": Entry("accuracy against width", fig7),
+    "fig8": Entry("accuracy during memorization", missing=OTHER_TASKS),
+    "gain": Entry("accuracy over width and gain (not in the paper)", gain),
+}

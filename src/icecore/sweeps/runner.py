@@ -1,0 +1,147 @@
+"""Runs what is missing of a list of cells, here: populations that fit, each recorded as soon as it is finished."""
+
+import contextlib
+import dataclasses
+import fcntl
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from icecore.errors import InputError
+from icecore.store import Record, Records, commit
+from icecore.sweeps.cells import Cell, setting_of
+from icecore.training import Runs, Watch, pick_device, pick_precision, train
+
+MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
+
+
+@dataclass(frozen=True)
+class Population:
+    """Seeds of a cell that train together."""
+
+    cell: Cell
+    seeds: tuple[int, ...]
+
+    @property
+    def seed_steps(self) -> int:
+        return len(self.seeds) * self.cell.config(self.seeds, "fp32").optimization.steps
+
+    @property
+    def label(self) -> str:
+        return f"{self.cell.label}, seed{'s' * (len(self.seeds) > 1)} {', '.join(map(str, self.seeds))}"
+
+
+def run_of(cell: Cell, seed: int, precision: str) -> str:
+    """Names the run of one seed, whatever population it trains in."""
+    return cell.config((seed,), precision).run_id
+
+
+def missing(
+    cells: Sequence[Cell], seeds: int, records: Records, precision: str, device: str, at_once: int | None = None
+) -> list[Population]:
+    """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once."""
+    known = records.by_run()
+    found: list[Population] = []
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.setting in seen:
+            continue
+        seen.add(cell.setting)
+        wanted = [seed for seed in range(seeds) if run_of(cell, seed, precision) not in known]
+        fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
+        found += [Population(cell, tuple(wanted[begin : begin + fit])) for begin in range(0, len(wanted), fit)]
+    return found
+
+
+def parameters_of(cell: Cell) -> int:
+    config = cell.config((0,), "fp32")
+    return sum(spec.size for spec in config.model.specs(config.sizes).values())
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A population that ended in an error; the sweep went on."""
+
+    label: str
+    reason: str
+
+
+def run_missing(
+    populations: Sequence[Population],
+    records: Records,
+    runs: Path,
+    device: str,
+    precision: str,
+    watch_of: Callable[[Population], Watch],
+    on_done: Callable[[Population, list[float]], None],
+) -> list[Failure]:
+    """Train and record one population after another; what fails is reported at the end.
+
+    Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
+    is at, or has recorded meanwhile, is left to it.
+    """
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    failures: list[Failure] = []
+    for population in populations:
+        cell = population.cell
+        with locked(runs / "locks" / f"{cell.setting}-{'-'.join(map(str, population.seeds))}") as is_ours:
+            known = records.by_run()
+            if not is_ours or all(run_of(cell, seed, chosen) in known for seed in population.seeds):
+                continue
+            try:
+                made = train(
+                    cell.task,
+                    cell.model,
+                    cell.trainable,
+                    population.seeds,
+                    preset=cell.preset,
+                    out=runs,
+                    resume=None,
+                    device=device,
+                    precision=chosen,
+                    watch=watch_of(population),
+                    **cell.optimization,
+                )
+            except InputError as error:
+                failures.append(Failure(population.label, str(error)))
+                continue
+            records.append(records_of(made))
+            on_done(population, made.accuracy)
+    return failures
+
+
+def records_of(runs: Runs) -> Iterator[Record]:
+    """One record a seed."""
+    per_seed = {name: value for name, value in runs.result.items() if isinstance(value, list) and name != "seeds"}
+    shared = {name: value for name, value in runs.result.items() if not isinstance(value, list)}
+    for index, seed in enumerate(runs.config.seeds):
+        config = dataclasses.replace(runs.config, seeds=(seed,))
+        yield {
+            "run": config.run_id,
+            "setting": setting_of(config.as_json()),
+            "seed": seed,
+            **{name: value[index] for name, value in per_seed.items()},
+            **shared,
+            "seeds_at_once": len(runs.config.seeds),
+            "commit": commit(),
+            "config": config.as_json(),
+        }
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Whether the lock is ours until the block ends; a killed process gives it back."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file: Any = path.open("a")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another --runs") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
