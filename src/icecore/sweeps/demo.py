@@ -26,7 +26,7 @@ class Size:
 
 
 SIZES = (
-    Size(ModularAddition(modulus=59, train_fraction=0.9), batch=256, lr=2e-2, random_steps=900, normal_steps=400),
+    Size(ModularAddition(modulus=59, train_fraction=0.9), batch=256, lr=2e-2, random_steps=1300, normal_steps=400),
     Size(Needle(max_pairs=4, values=16, vocabulary=25, test_size=300), 128, 2e-2, random_steps=650, normal_steps=900),
     Size(
         DecimalAddition(digits=2, scored="target-is-digit", test_size=300),

@@ -1,0 +1,292 @@
+"""Sweeps, records and claims: nothing twice, nothing lost, damage named, verdicts by tolerances fixed beforehand."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.models import Transformer
+from icecore.reporting.claims import claims_of, judge
+from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
+from icecore.store import Records
+from icecore.sweeps import paper, runner
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.tasks import ModularAddition, Needle
+
+SMALL = {"steps": 6, "batch": 16, "warmup_steps": 2}
+CELLS = [
+    Cell(
+        "modular-addition, Random", ModularAddition(modulus=11), Transformer(width=8), "embeddings", "released", SMALL
+    ),
+    Cell(
+        "needle, Normal",
+        Needle(max_pairs=2, values=9, vocabulary=20, test_size=20),
+        Transformer(width=8),
+        "all",
+        "released",
+        SMALL,
+    ),
+]
+
+
+def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, object]:
+    return {"run": run, "accuracy": accuracy, "seconds": 1.0, **more}
+
+
+def sweep(results: Path, runs: Path, seeds: int = 2, cells: list[Cell] = CELLS) -> list[str]:
+    """The labels of what was trained."""
+    done: list[str] = []
+    records = Records(results)
+    populations = runner.missing(cells, seeds, records, "fp32", "cpu")
+    failures = runner.run_missing(
+        populations, records, runs, "cpu", "fp32", lambda _: lambda _: None, lambda one, _: done.append(one.label)
+    )
+    assert not failures
+    return done
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path):
+    assert sweep(tmp_path, tmp_path / "runs") == ["modular-addition, Random, seeds 0, 1", "needle, Normal, seeds 0, 1"]
+    assert sweep(tmp_path, tmp_path / "other runs") == []
+    assert sweep(tmp_path, tmp_path / "runs", seeds=3) == ["modular-addition, Random, seed 2", "needle, Normal, seed 2"]
+    records = Records(tmp_path).read()
+    assert len(records) == len({record["run"] for record in records}) == 6
+    for one in records:
+        assert one.keys() >= {
+            "config",
+            "accuracy",
+            "loss",
+            "floors",
+            "trained_parameters",
+            "steps",
+            "seconds",
+            "commit",
+        }
+        assert one["config"]["seeds"] == [one["seed"]]
+    assert {"train_accuracy" in one for one in records if one["config"]["task"]["name"] == "modular-addition"} == {True}
+
+
+def test_a_seed_has_one_name_in_every_population(tmp_path):
+    sweep(tmp_path / "a", tmp_path / "runs", seeds=3, cells=CELLS[:1])
+    at_once = runner.missing(CELLS[:1], 3, Records(tmp_path / "b"), "fp32", "cpu", at_once=1)
+    assert [one.seeds for one in at_once] == [(0,), (1,), (2,)]
+    runner.run_missing(
+        at_once, Records(tmp_path / "b"), tmp_path / "runs", "cpu", "fp32", lambda _: lambda _: None, lambda *_: None
+    )
+    together, alone = (Records(tmp_path / name).by_run() for name in "ab")
+    assert together.keys() == alone.keys()
+
+
+def test_cells_that_share_a_setting_are_run_once():
+    cells = paper.table1(SCALES["paper"], "released") + paper.fig7(SCALES["paper"], "released")
+    settings = [cell.setting for cell in cells]
+    assert len(settings) == 20 + 56
+    assert len(set(settings)) == 20 + 56 - 16, "the 16 transformers of table 1 are in figure 7 too"
+    populations = runner.missing(cells, 10, Records(Path("nowhere")), "bf16", "cuda")
+    assert sum(len(one.seeds) for one in populations) == 600
+
+
+def test_two_runners_do_not_do_the_same_run(tmp_path):
+    population = runner.Population(CELLS[0], (0, 1))
+    lock = tmp_path / "runs" / "locks" / f"{CELLS[0].setting}-0-1"
+    with runner.locked(lock) as is_ours:
+        assert is_ours
+        with runner.locked(lock) as again:
+            assert not again
+        assert sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1]) == [], f"{population.label} is another's"
+    assert len(sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1])) == 1
+
+
+def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
+    hopeless = Cell("hopeless", CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38})
+    records = Records(tmp_path)
+    populations = runner.missing([hopeless, CELLS[1]], 1, records, "fp32", "cpu")
+    failures = runner.run_missing(
+        populations, records, tmp_path / "runs", "cpu", "fp32", lambda _: lambda _: None, lambda *_: None
+    )
+    assert [failure.label for failure in failures] == ["hopeless, seed 0"]
+    assert "not finite" in failures[0].reason
+    assert [one["config"]["task"]["name"] for one in records.read()] == ["needle"]
+
+
+def test_a_damaged_line_is_named_and_skipped(tmp_path):
+    warnings: list[str] = []
+    records = Records(tmp_path, warnings.append)
+    assert records.append([record("a"), record("b")]) == 2
+    lines = records.path.read_text().splitlines()
+    records.path.write_text("\n".join([lines[0], '{"run": "c", "accu', lines[1], '{"run": "d"}', '{"run": "e", "acc']))
+    assert [one["run"] for one in records.read()] == ["a", "b"]
+    assert [warning.split(", ")[-1] for warning in warnings] == [f"line {n} is damaged and skipped" for n in (2, 4, 5)]
+    records.append([record("f")])
+    assert [one["run"] for one in records.read()] == ["a", "b", "f"], "a cut-off line does not swallow the next"
+
+
+def test_two_results_that_disagree_are_an_error(tmp_path):
+    records = Records(tmp_path)
+    records.append([record("a", 0.5)])
+    assert records.append([record("a", 0.5, seconds=9.0, device="another")]) == 0, "the same result, made elsewhere"
+    with pytest.raises(InputError, match=r"run a is in .* with another result"):
+        records.append([record("b"), record("a", 0.6)])
+    assert len(records.read()) == 1, "all or nothing"
+    with records.path.open("a") as file:
+        file.write(json.dumps(record("a", 0.7)) + "\n")
+    with pytest.raises(InputError, match=r"two results of run a that disagree: accuracy 0\.5 and 0\.7"):
+        records.by_run()
+
+
+def test_merging_takes_what_is_new(tmp_path, capsys):
+    Records(tmp_path / "ours").append([record("a"), record("b")])
+    Records(tmp_path / "theirs").append([record("b"), record("c")])
+    arguments = ["results", "merge", str(tmp_path / "theirs"), "--results", str(tmp_path / "ours"), "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out) == {"added": 1, "records": 3}
+    assert main(["results", "merge", str(tmp_path / "nowhere"), "--results", str(tmp_path / "ours")]) == 2
+    assert "there are no records in" in capsys.readouterr().err
+
+
+def test_every_number_of_the_paper_has_a_cell_and_a_reason():
+    for name, wanted in NUMBERS.items():
+        make = ENTRIES[name].cells
+        assert make is not None
+        for scale in SCALES.values():
+            labels = {cell.label for cell in make(scale, "released")}
+            assert {number.cell for number in wanted} == labels
+        assert all(number.tolerance.reason and number.tolerance.points > 0 for number in wanted)
+    assert [len(wanted) for wanted in NUMBERS.values()] == [20, 15, 3]
+
+
+def test_verdicts():
+    solved = Number("x", 100.0, SOLVED)
+    assert judge(solved, 99.2, "paper")[2] == "reproduced"
+    assert judge(solved, 98.9, "paper")[2] == "differs"
+    assert judge(solved, None, "paper")[2] == "not run"
+    assert judge(Number("x", 26.6, BETWEEN), 31.5, "paper")[2] == "reproduced"
+    assert judge(solved, 96.0, "laptop")[2] == "reproduced"
+    assert judge(Number("x", 7.5, BETWEEN), 96.0, "laptop")[2] == "differs"
+    assert judge(None, 50.0, "paper")[2] == "nothing to compare with"
+
+
+def test_claims_are_medians_of_what_is_stored(tmp_path):
+    cell = paper.table1(SCALES["paper"], "released")[0]
+    rows = []
+    for seed, (precision, accuracy) in enumerate([("bf16", 1.0), ("bf16", 0.9), ("bf16", 0.995)]):
+        config = cell.config((seed,), precision)
+        rows.append(
+            {
+                **record(config.run_id, accuracy),
+                "seed": seed,
+                "setting": cell.setting,
+                "floors": {"chance": 0.005},
+                "config": config.as_json(),
+            }
+        )
+    Records(tmp_path).append(rows)
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    assert len(claims) == 20
+    first = claims[0]
+    assert (first.cell, first.paper, first.n, first.verdict) == (
+        "modular-addition, Random 1024",
+        100.0,
+        3,
+        "reproduced",
+    )
+    assert first.ours == pytest.approx(99.5)
+    assert first.spread == pytest.approx((90.0, 100.0))
+    assert first.floor == pytest.approx(0.5)
+    assert {claim.verdict for claim in claims[1:]} == {"not run"}
+
+
+TINY = """
+import sys
+from icecore.cli import main
+from icecore.sweeps import demo, paper
+from icecore.reporting import claims
+from icecore.tasks import ModularAddition, Needle
+claims.NUMBERS = {}
+demo.SIZES = (
+    demo.Size(ModularAddition(modulus=11), 32, 1e-2, random_steps=60, normal_steps=60),
+    demo.Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, 1e-2, 60, 60),
+)
+paper.FOUR = ("modular-addition", "needle")
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
+    """Started again and again, every run ends exactly once, with the bits it would have had."""
+
+    def command(where: str) -> list[str]:
+        folders = ["--results", str(tmp_path / where), "--runs", str(tmp_path / where / "runs")]
+        return [
+            sys.executable,
+            "-c",
+            TINY,
+            "reproduce",
+            "table2",
+            "--seeds",
+            "2",
+            *folders,
+            "--device",
+            "cpu",
+            "--json",
+        ]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command("whole"), check=True, capture_output=True, env=environment, timeout=120)
+    rng = random.Random(0)
+    kills = 0
+    for _ in range(int(os.environ.get("ICECORE_KILLS", "3"))):
+        process = subprocess.Popen(
+            command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        )
+        time.sleep(rng.uniform(2.5, 6.0))
+        kills += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command("killed"), check=True, capture_output=True, env=environment, timeout=120)
+    whole, killed = (Records(tmp_path / name).by_run() for name in ("whole", "killed"))
+    assert len(Records(tmp_path / "killed").read()) == len(whole) == 12
+    assert whole.keys() == killed.keys()
+    for run, one in whole.items():
+        assert (one["accuracy"], one["loss"]) == (killed[run]["accuracy"], killed[run]["loss"])
+    assert kills > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "tabel1"], "did you mean 'table1'?"),
+        (["reproduce", "table4"], "its analysis is not there yet"),
+        (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
+        (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
+        (["claims", "fig9"], "unknown table or figure 'fig9'"),
+    ],
+)
+def test_bad_input(capsys, arguments, message):
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_claims_as_json_and_markdown(tmp_path, capsys):
+    at = ["--results", str(tmp_path)]
+    assert main(["claims", "table9", *at, "--json"]) == 0
+    claims = json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]
+    assert [claim["verdict"] for claim in claims] == ["not run"] * 3
+    assert set(claims[0]) >= {"name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict"}
+    assert main(["claims", "table9", *at, "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| name | cell | paper | ours |")
+    assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", *at]) == 0
+    first, total = capsys.readouterr().out.splitlines()
+    assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
+    assert total == "1 populations, 30,000 seed-steps"
