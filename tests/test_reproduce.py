@@ -16,9 +16,10 @@ from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.reporting.claims import claims_of, judge
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
-from icecore.store import Records
+from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
+from icecore.sweeps.estimates import bench_of
 from icecore.sweeps.paper import ENTRIES, SCALES
 from icecore.tasks import ModularAddition, Needle
 
@@ -97,7 +98,7 @@ def test_cells_that_share_a_setting_are_run_once():
 
 def test_two_runners_do_not_do_the_same_run(tmp_path):
     population = runner.Population(CELLS[0], (0, 1))
-    lock = tmp_path / "runs" / "locks" / f"{CELLS[0].setting}-0-1"
+    lock = runner.lock_of(tmp_path / "runs", population)
     with runner.locked(lock) as is_ours:
         assert is_ours
         with runner.locked(lock) as again:
@@ -205,20 +206,7 @@ def test_claims_are_medians_of_what_is_stored(tmp_path):
     assert {claim.verdict for claim in claims[1:]} == {"not run"}
 
 
-TINY = """
-import sys
-from icecore.cli import main
-from icecore.sweeps import demo, paper
-from icecore.reporting import claims
-from icecore.tasks import ModularAddition, Needle
-claims.NUMBERS = {}
-demo.SIZES = (
-    demo.Size(ModularAddition(modulus=11), 32, 1e-2, random_steps=60, normal_steps=60),
-    demo.Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, 1e-2, 60, 60),
-)
-paper.FOUR = ("modular-addition", "needle")
-sys.exit(main(sys.argv[1:]))
-"""
+TINY = str(Path(__file__).parent / "tiny_sweep.py")
 
 
 def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
@@ -228,7 +216,6 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
         folders = ["--results", str(tmp_path / where), "--runs", str(tmp_path / where / "runs")]
         return [
             sys.executable,
-            "-c",
             TINY,
             "reproduce",
             "table2",
@@ -287,6 +274,18 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
     assert main(["claims", "table9", *at, "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("| name | cell | paper | ours |")
     assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", *at]) == 0
-    first, total = capsys.readouterr().out.splitlines()
+    first, total, advice = capsys.readouterr().out.splitlines()
     assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
     assert total == "1 populations, 30,000 seed-steps"
+    assert "no time can be estimated" in advice
+
+
+def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
+    row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
+    write_json(tmp_path / "bench" / "a.json", {"device": "mine", "rows": [{**row, "ms_per_seed_step": 4.0}]})
+    write_json(tmp_path / "bench" / "b.json", {"device": "other", "rows": [{**row, "ms_per_seed_step": 9.0}]})
+    (needle,) = [c for c in paper.table1(SCALES["paper"], "released") if c.label == "needle, Random 1024"]
+    bench = bench_of(tmp_path, "mine")
+    assert bench is not None
+    assert bench.seconds(runner.Population(needle, (0, 1))) == pytest.approx(2 * 10_000 * 0.004)
+    assert bench_of(tmp_path, "nobody's") is None

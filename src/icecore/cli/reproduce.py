@@ -25,6 +25,11 @@ class ScaleName(StrEnum):
     laptop = "laptop"
 
 
+class Executor(StrEnum):
+    local = "local"
+    ray = "ray"
+
+
 NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's.")
@@ -43,6 +48,9 @@ def reproduce_command(
     at_once: int | None = typer.Option(None, min=1, help="At most so many seeds in one population."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
+    executor: Executor = typer.Option(Executor.local, help="local, or ray: over a Ray cluster (the extra ray)."),
+    address: str | None = typer.Option(None, help="Of ray: HOST:PORT of a cluster, or auto. Default: one of its own."),
+    gpus: float = typer.Option(1.0, min=0.0, help="Of ray: GPUs a population takes; small ones share, as with 0.25."),
     results: Path = RESULTS,
     runs: Path = typer.Option(Path("runs"), help="Where runs are kept while they train, and their weights after."),
     json: bool = JSON_OPTION,
@@ -54,8 +62,9 @@ def reproduce_command(
     recorded as soon as it is finished.
     """
     from icecore.store import Records
+    from icecore.sweeps.cluster import run_on_ray
     from icecore.sweeps.runner import missing, run_missing
-    from icecore.training import pick_device, pick_precision
+    from icecore.training import device_name, pick_device, pick_precision
 
     if list_names or not names:
         list_entries()
@@ -66,13 +75,14 @@ def reproduce_command(
     records = Records(results, warn)
     populations = missing(cells, seeds, records, chosen, where.type, at_once)
     if dry_run:
-        for population in populations:
-            print(f"{population.label}: {population.seed_steps:,} seed-steps")
-        print(f"{len(populations)} populations, {sum(one.seed_steps for one in populations):,} seed-steps")
+        list_missing(populations, results, device_name(where))
         return
     started = time.monotonic()
     with sweep_progress(populations) as (watch_of, on_done):
-        failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
+        if executor is Executor.ray:
+            failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
+        else:
+            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     show_claims(entry_names(names), scale, preset, results, json, markdown)
@@ -160,6 +170,24 @@ def list_entries() -> None:
             for name, entry in ENTRIES.items()
         ),
     )
+
+
+def list_missing(populations: "Sequence[Population]", results: Path, device: str) -> None:
+    from icecore.sweeps.estimates import bench_of
+
+    bench = bench_of(results, device)
+    total = 0.0
+    for population in populations:
+        seconds = None if bench is None else bench.seconds(population)
+        total += seconds or 0.0
+        estimate = "" if seconds is None else f", about {seconds:,.0f} s"
+        print(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
+    known = f", about {total / 60:,.0f} minutes" if total else ""
+    print(f"{len(populations)} populations, {sum(one.seed_steps for one in populations):,} seed-steps{known}")
+    if bench is None:
+        print(
+            f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"
+        )
 
 
 def show_claims(names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool) -> None:

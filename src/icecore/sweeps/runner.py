@@ -81,35 +81,45 @@ def run_missing(
     Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
     is at, or has recorded meanwhile, is left to it.
     """
-    where = pick_device(device)
-    chosen = pick_precision(precision, where)
+    chosen = pick_precision(precision, pick_device(device))
     failures: list[Failure] = []
     for population in populations:
-        cell = population.cell
-        with locked(runs / "locks" / f"{cell.setting}-{'-'.join(map(str, population.seeds))}") as is_ours:
+        with locked(lock_of(runs, population)) as is_ours:
             known = records.by_run()
-            if not is_ours or all(run_of(cell, seed, chosen) in known for seed in population.seeds):
+            if not is_ours or all(run_of(population.cell, seed, chosen) in known for seed in population.seeds):
                 continue
             try:
-                made = train(
-                    cell.task,
-                    cell.model,
-                    cell.trainable,
-                    population.seeds,
-                    preset=cell.preset,
-                    out=runs,
-                    resume=None,
-                    device=device,
-                    precision=chosen,
-                    watch=watch_of(population),
-                    **cell.optimization,
-                )
+                made = train_population(population, runs, device, chosen, watch_of(population))
             except InputError as error:
                 failures.append(Failure(population.label, str(error)))
                 continue
             records.append(records_of(made))
             on_done(population, made.accuracy)
     return failures
+
+
+def train_population(
+    population: Population, runs: Path, device: str, precision: str, watch: Watch | None = None
+) -> Runs:
+    """Train it, or go on from its last checkpoint."""
+    cell = population.cell
+    return train(
+        cell.task,
+        cell.model,
+        cell.trainable,
+        population.seeds,
+        preset=cell.preset,
+        out=runs,
+        resume=None,
+        device=device,
+        precision=precision,
+        watch=watch,
+        **cell.optimization,
+    )
+
+
+def lock_of(runs: Path, population: Population) -> Path:
+    return runs / "locks" / f"{population.cell.setting}-{'-'.join(map(str, population.seeds))}"
 
 
 def records_of(runs: Runs) -> Iterator[Record]:

@@ -1,0 +1,91 @@
+"""The same sweep over a Ray cluster: fractional GPUs, retries, and runs that go on from their checkpoints.
+
+The nodes share the folder of runs. Whoever takes over a killed worker's population finds its last checkpoint there;
+the driver alone writes records.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from icecore.errors import InputError
+from icecore.store import Record, Records
+from icecore.sweeps.runner import Failure, Population, lock_of, locked, records_of, train_population
+
+RETRIES = 20  # of a population whose worker or node dies
+SECONDS_TO_ANSWER = 5.0
+
+
+def run_on_ray(
+    populations: Sequence[Population],
+    records: Records,
+    runs: Path,
+    device: str,
+    precision: str,
+    on_done: Callable[[Population, list[float]], None],
+    address: str | None = None,
+    gpus: float = 1.0,
+) -> list[Failure]:
+    """Train the populations wherever there is room, and record each as soon as it is finished."""
+    ray = connect(address)
+    needs = {"num_cpus": 1, "num_gpus": gpus if device == "cuda" else 0, "max_retries": RETRIES}
+    remote = ray.remote(**needs)(train_on_worker)
+    where = str(runs.resolve())
+    waiting = {remote.remote(population, where, device, precision): population for population in populations}
+    failures: list[Failure] = []
+    while waiting:
+        (ready,), _ = ray.wait(list(waiting), num_returns=1)
+        population = waiting.pop(ready)
+        try:
+            made: list[Record] = ray.get(ready)
+        except ray.exceptions.RayError as error:
+            cause = getattr(error, "cause", None)
+            reason = str(cause) if isinstance(cause, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
+            failures.append(Failure(population.label, reason))
+            continue
+        records.append(made)
+        on_done(population, [record["accuracy"] for record in made])
+    return failures
+
+
+def train_on_worker(population: Population, runs: str, device: str, precision: str) -> list[Record]:
+    """One population on whatever node it was given; waits while an earlier worker still holds it."""
+    while True:
+        with locked(lock_of(Path(runs), population)) as is_ours:
+            if is_ours:
+                return list(records_of(train_population(population, Path(runs), device, precision)))
+        time.sleep(1)
+
+
+def connect(address: str | None) -> Any:
+    """Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to one of its own."""
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError("--executor ray needs Ray: pip install 'icecore[ray]'") from error
+    if address not in (None, "auto", "local"):
+        require_answer(str(address))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    own: dict[str, Any] = {} if address else {"include_dashboard": False}
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
+    return ray
+
+
+def require_answer(address: str) -> None:
+    """Fail at once where nothing listens, instead of after Ray's minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"--address must be HOST:PORT or auto, got '{address}'")
+    try:
+        socket.create_connection((host, int(port)), timeout=SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        raise InputError(
+            f"no Ray cluster answers at {address} ({error.strerror or error}); is it started, and is the port right?"
+        ) from error
