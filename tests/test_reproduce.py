@@ -1,5 +1,6 @@
 """Sweeps, records and claims: nothing twice, nothing lost, damage named, verdicts by tolerances fixed beforehand."""
 
+import errno
 import json
 import os
 import random
@@ -97,14 +98,26 @@ def test_cells_that_share_a_setting_are_run_once():
 
 
 def test_two_runners_do_not_do_the_same_run(tmp_path):
-    population = runner.Population(CELLS[0], (0, 1))
-    lock = runner.lock_of(tmp_path / "runs", population)
-    with runner.locked(lock) as is_ours:
+    with runner.held(tmp_path, runner.Population(CELLS[0], (1,))) as is_ours:
         assert is_ours
-        with runner.locked(lock) as again:
-            assert not again
-        assert sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1]) == [], f"{population.label} is another's"
+        with runner.held(tmp_path, runner.Population(CELLS[0], (0, 1))) as overlaps:
+            assert not overlaps
+        assert sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1]) == [], "seed 1 is another's"
     assert len(sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1])) == 1
+
+
+def test_a_full_disk_leaves_the_records_as_they_were(tmp_path, monkeypatch):
+    records = Records(tmp_path)
+    records.append([record("a")])
+    before = records.path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        records.append([record("b")])
+    assert records.path.read_bytes() == before
 
 
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):

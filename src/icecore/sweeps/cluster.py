@@ -4,6 +4,7 @@ The nodes share the folder of runs. Whoever takes over a killed worker's populat
 the driver alone writes records.
 """
 
+import contextlib
 import logging
 import os
 import socket
@@ -14,7 +15,7 @@ from typing import Any
 
 from icecore.errors import InputError
 from icecore.store import Record, Records
-from icecore.sweeps.runner import Failure, Population, lock_of, locked, records_of, train_population
+from icecore.sweeps.runner import Failure, Population, held, records_of, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
 SECONDS_TO_ANSWER = 5.0
@@ -35,8 +36,22 @@ def run_on_ray(
     needs = {"num_cpus": 1, "num_gpus": gpus if device == "cuda" else 0, "max_retries": RETRIES}
     remote = ray.remote(**needs)(train_on_worker)
     where = str(runs.resolve())
-    waiting = {remote.remote(population, where, device, precision): population for population in populations}
     failures: list[Failure] = []
+    with contextlib.ExitStack() as stack:
+        ours = [one for one in populations if stack.enter_context(held(records.path.parent, one))]
+        waiting = {remote.remote(population, where, device, precision): population for population in ours}
+        collect(ray, waiting, records, failures, on_done)
+    return failures
+
+
+def collect(
+    ray: Any,
+    waiting: dict[Any, Population],
+    records: Records,
+    failures: list[Failure],
+    on_done: Callable[[Population, list[float]], None],
+) -> None:
+    """Record what is finished until nothing is waited for."""
     while waiting:
         (ready,), _ = ray.wait(list(waiting), num_returns=1)
         population = waiting.pop(ready)
@@ -49,13 +64,12 @@ def run_on_ray(
             continue
         records.append(made)
         on_done(population, [record["accuracy"] for record in made])
-    return failures
 
 
 def train_on_worker(population: Population, runs: str, device: str, precision: str) -> list[Record]:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
     while True:
-        with locked(lock_of(Path(runs), population)) as is_ours:
+        with held(Path(runs), population) as is_ours:
             if is_ours:
                 return list(records_of(train_population(population, Path(runs), device, precision)))
         time.sleep(1)

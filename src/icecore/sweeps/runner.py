@@ -6,7 +6,6 @@ import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from icecore.errors import InputError
 from icecore.store import Record, Records, commit
@@ -84,7 +83,7 @@ def run_missing(
     chosen = pick_precision(precision, pick_device(device))
     failures: list[Failure] = []
     for population in populations:
-        with locked(lock_of(runs, population)) as is_ours:
+        with held(records.path.parent, population) as is_ours:
             known = records.by_run()
             if not is_ours or all(run_of(population.cell, seed, chosen) in known for seed in population.seeds):
                 continue
@@ -118,10 +117,6 @@ def train_population(
     )
 
 
-def lock_of(runs: Path, population: Population) -> Path:
-    return runs / "locks" / f"{population.cell.setting}-{'-'.join(map(str, population.seeds))}"
-
-
 def records_of(runs: Runs) -> Iterator[Record]:
     """One record a seed."""
     per_seed = {name: value for name, value in runs.result.items() if isinstance(value, list) and name != "seeds"}
@@ -141,13 +136,23 @@ def records_of(runs: Runs) -> Iterator[Record]:
 
 
 @contextlib.contextmanager
+def held(folder: Path, population: Population) -> Iterator[bool]:
+    """Whether all seeds of a population are ours until the block ends: others leave them alone.
+
+    The locks are files in `folder`; a killed process gives its locks back.
+    """
+    with contextlib.ExitStack() as stack:
+        names = [f"{population.cell.setting}-{seed}" for seed in population.seeds]
+        yield all(stack.enter_context(locked(folder / "locks" / name)) for name in names)
+
+
+@contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether the lock is ours until the block ends; a killed process gives it back."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file: Any = path.open("a")
+        file = path.open("a")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another --runs") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another folder") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
