@@ -2,17 +2,17 @@
 
 import pytest
 import torch
+from twins import results_by_place
 
 import icecore as ice
 from icecore.models import LSTM, Sizes, Transformer
 from icecore.tasks import DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
 from icecore.training import Optimization, Population, Precision
-from icecore.training.population import losses
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
 from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import PackedWorks, Work, plain_work
+from icecore.training.work import PackedWorks, plain_work, whole
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 TASKS = [
@@ -49,18 +49,6 @@ SMALL = [
 ]
 
 
-def results(population: Population, work: Work) -> dict[str, torch.Tensor]:
-    """Logits in the order of the batch, losses, and gradients that are not 0."""
-    (group,) = population.groups
-    logits = group.logits(work)
-    loss = losses(logits, work.answers)
-    found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
-    scored = work.answers.weight > 0
-    order = work.answers.places[scored].argsort()
-    gradients = {n: g for n, g in zip(group.leaves, found, strict=True) if g is not None and bool((g != 0).any())}
-    return {"logits": logits[:, scored][:, order].detach(), "loss": loss.detach(), **gradients}
-
-
 @pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 @pytest.mark.parametrize("task", SMALL, ids=str)
@@ -72,8 +60,8 @@ def test_kernels_give_the_plain_twins_logits_and_gradients(task, trainable, atte
     packed = PackedWorks(task.vocab_size, batch, 100, lambda needed: [max(needed) + 70] * len(needed))
     with Precision.fp32.in_matrix_products():
         for index in range(2):
-            ours = results(population, packed.step(index))
-            twins = results(population, plain_work(batch[100 * index : 100 * index + 100]))
+            ours = results_by_place(population, packed.step(index))
+            twins = results_by_place(population, plain_work(batch[100 * index : 100 * index + 100]))
             assert ours.keys() == twins.keys()
             for name, value in ours.items():
                 assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
@@ -82,11 +70,9 @@ def test_kernels_give_the_plain_twins_logits_and_gradients(task, trainable, atte
 def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
     population = Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda"))
     batch = Needle().sample(50, torch.Generator("cuda").manual_seed(0))
-    from icecore.training.work import whole
-
     with Precision.fp32.in_matrix_products():
-        ours = results(population, whole(population.model, 256, batch))
-        twins = results(population, plain_work(batch))
+        ours = results_by_place(population, whole(population.model, 256, batch))
+        twins = results_by_place(population, plain_work(batch))
     for name, value in ours.items():
         assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
 

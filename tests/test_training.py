@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from twins import results_by_place
 
 import icecore as ice
 from icecore.errors import InputError
@@ -13,7 +14,7 @@ from icecore.training import Optimization, Population, RunConfig, RunFolder, eva
 from icecore.training.imitation_target import with_target
 from icecore.training.population import clip_each_seed, losses, predict
 from icecore.training.stream import Stream
-from icecore.training.work import Work, plain_work, whole
+from icecore.training.work import plain_work, whole
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -179,18 +180,6 @@ def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
     assert ours.keys() == twins.keys()
     for name, value in ours.items():
         assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
-
-
-def results_by_place(population: Population, work: Work) -> dict[str, torch.Tensor]:
-    """Logits in the order of the batch, losses, and gradients that are not 0."""
-    (group,) = population.groups
-    logits = group.logits(work)
-    loss = losses(logits, work.answers)
-    found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
-    scored = work.answers.weight > 0
-    order = work.answers.places[scored].argsort()
-    gradients = {n: g for n, g in zip(group.leaves, found, strict=True) if g is not None and bool((g != 0).any())}
-    return {"logits": logits[:, scored][:, order].detach(), "loss": loss.detach(), **gradients}
 
 
 def test_imitation_loss_is_kl():

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from icecore.models import LSTM, Model, Sizes, Transformer
-from icecore.models.huggingface import import_transformers
+from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item, Task
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import PlainTask
@@ -19,8 +19,13 @@ def baseline_step(
     task: Task, model: Model, sizes: Sizes, trainable: str, optimization: Optimization, device: torch.device
 ) -> Callable[[], None]:
     """A function that takes one training step of one seed; `trainable` is embeddings or all."""
-    network = Recurrent(model, sizes) if isinstance(model, LSTM) else gpt2(model, sizes)
-    network.to(device)
+    if isinstance(model, LSTM):
+        network: nn.Module = Recurrent(model, sizes)
+    else:
+        assert isinstance(model, Transformer)
+        network = new_gpt2(model, sizes)
+        network.config.use_cache = False
+    nn.Module.to(network, device)
     if trainable == "embeddings":
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
@@ -46,26 +51,6 @@ def baseline_step(
         schedule.step()
 
     return step
-
-
-def gpt2(model: Model, sizes: Sizes) -> nn.Module:
-    assert isinstance(model, Transformer)
-    transformers = import_transformers()
-    config = transformers.GPT2Config(
-        vocab_size=sizes.vocab_size,
-        n_positions=sizes.positions,
-        n_embd=model.width,
-        n_layer=model.layers,
-        n_head=model.heads,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        tie_word_embeddings=False,
-        use_cache=False,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    return transformers.GPT2LMHeadModel(config)
 
 
 class Recurrent(nn.Module):

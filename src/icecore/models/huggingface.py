@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> "GPT2LMHeadModel":
     """A GPT2LMHeadModel with these weights."""
+    network = new_gpt2(model, sizes).eval()
+    network.load_state_dict(gpt2_state(model, parameters))
+    return network
+
+
+def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":
+    """A GPT2LMHeadModel of that shape, with its own initial weights and without dropout."""
     transformers = import_transformers()
     require(
         model.attention == "softmax",
@@ -33,9 +40,7 @@ def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> 
         bos_token_id=None,
         eos_token_id=None,
     )
-    network = transformers.GPT2LMHeadModel(config).eval()
-    network.load_state_dict(gpt2_state(model, parameters))
-    return network
+    return transformers.GPT2LMHeadModel(config)
 
 
 def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, dict[str, Tensor]]:

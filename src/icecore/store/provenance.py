@@ -15,11 +15,16 @@ def provenance(device: str) -> dict[str, str]:
 
     return {
         "commit": commit(),
-        "command": " ".join(["icecore", *sys.argv[1:]]),
+        "command": " ".join(["icecore", *map(without_folder, sys.argv[1:])]),
         "device": device,
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def without_folder(argument: str) -> str:
+    """A machine's absolute paths say nothing elsewhere: the file's name is enough."""
+    return Path(argument).name if Path(argument).is_absolute() else argument
 
 
 def commit() -> str:
