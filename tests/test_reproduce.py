@@ -178,6 +178,17 @@ def test_every_number_of_the_paper_has_a_cell_and_a_reason():
     assert [len(wanted) for wanted in NUMBERS.values()] == [20, 15, 3]
 
 
+def test_table6_counts_parameters():
+    claims = {claim.cell: claim for claim in claims_of(["table6"], "paper", "released", Records(Path("nowhere")))}
+    assert len(claims) == 16
+    assert [cell for cell, claim in claims.items() if claim.verdict != "reproduced"] == [
+        "modular-addition, E_token",  # the paper's row is of 97 tokens
+        "modular-addition, U",
+    ]
+    assert claims["modular-addition, U"].ours == 203_776
+    assert claims["needle, F"].ours == 25_194_496
+
+
 def test_verdicts():
     solved = Number("x", 100.0, SOLVED)
     assert judge(solved, 99.2, "paper")[2] == "reproduced"

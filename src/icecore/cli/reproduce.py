@@ -150,7 +150,10 @@ def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | No
         assert make is not None
         cells += make(SCALES[scale], preset)
     chosen = [cell for cell in cells if only is None or only in cell.label]
-    require(bool(chosen), f"no cell's label has '{only}'; such as: {', '.join(cell.label for cell in cells[:3])}")
+    require(
+        only is None or bool(chosen),
+        f"no cell's label has '{only}'; such as: {', '.join(cell.label for cell in cells[:3])}",
+    )
     return chosen
 
 
@@ -206,7 +209,7 @@ def show_claims(names: list[str], scale: ScaleName, preset: str, results: Path, 
         return
     left = ("name", "cell", "verdict")
     print_table(
-        f"Test accuracy, %, {scale} scale, preset {preset}: the paper's number and our median",
+        f"Test accuracy in % ({scale} scale, preset {preset}): the paper's number and our median",
         {heading: "left" if heading in left else "right" for heading in headings},
         rows,
     )
@@ -214,7 +217,7 @@ def show_claims(names: list[str], scale: ScaleName, preset: str, results: Path, 
 
 def row_of(claim: "Claim") -> tuple[str, ...]:
     def shown(value: float | None) -> str:
-        return "" if value is None else f"{value:.1f}"
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
 
     spread = "" if claim.spread is None else f"{claim.spread[0]:.1f} to {claim.spread[1]:.1f}"
     return (

@@ -5,17 +5,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, Number
+from icecore.models import Transformer, count_parameters
+from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, TABLE6, Number
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.tasks import make_task
+from icecore.training.presets import preset_sizes
 
+BODY = ("attention", "mlp", "norm")
 PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
 
 
 @dataclass(frozen=True)
 class Claim:
-    """In % of accuracy; `paper`, `tolerance` and a verdict where the paper has a number."""
+    """In % of accuracy, or in parameters; `paper`, `tolerance` and a verdict where the paper has a number."""
 
     name: str
     cell: str
@@ -34,6 +38,8 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
     found: list[Claim] = []
     for name in names:
         make = ENTRIES[name].cells
+        if name == "table6":
+            found += parameter_claims()
         if make is None:
             continue
         cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
@@ -89,3 +95,17 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
         tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
         agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
     return tolerance, reason, "not run" if ours is None else "reproduced" if agrees else "differs"
+
+
+def parameter_claims() -> list[Claim]:
+    """Table 6: how many parameters each part of a width-1024 transformer has."""
+    found: list[Claim] = []
+    for task, paper in TABLE6.items():
+        counts = count_parameters(Transformer(), preset_sizes(make_task(task)))
+        ours = (counts["token"], counts["position"], counts["unembed"], sum(counts[part] for part in BODY))
+        for part, theirs, count in zip(("E_token", "E_pos", "U", "F"), paper, ours, strict=True):
+            verdict = "reproduced" if count == theirs else "differs"
+            found.append(
+                Claim("table6", f"{task}, {part}", theirs, count, 1, None, None, "0", "counts are exact", verdict)
+            )
+    return found
