@@ -191,7 +191,11 @@ def test_an_earlier_file_survives_a_failed_write(capsys, tmp_path):
 def test_ctrl_c_exits_130_and_leaves_nothing(tmp_path):
     out = tmp_path / "items.jsonl"
     command = [sys.executable, "-m", "icecore", "data", "needle", "--split", "train"]
-    process = subprocess.Popen([*command, "--count", "100000000", "--out", str(out)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*command, "--count", "100000000", "--out", str(out)],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
     deadline = time.monotonic() + 60
     while not files_in(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.05)
