@@ -1,6 +1,7 @@
 """Training speed: ms per seed-step beside the floor of its matrix products, the plain twin and a user's own loop."""
 
 import dataclasses
+import itertools
 import statistics
 import threading
 import time
@@ -97,20 +98,20 @@ def bench_train(cases: list[Case], device: torch.device, precision: Precision, s
             torch.cuda.empty_cache()
 
 
-def bench_case(case: Case, device: torch.device, precision: Precision, seconds: float) -> TrainRate:
+def config_for(case: Case, precision: Precision) -> RunConfig:
+    """The paper's, but longer than any bench."""
     task, model = case.make()
     optimization = dataclasses.replace(preset_optimization(task, model, "released"), steps=200_000)
-    sizes = preset_sizes(task)
     seeds = tuple(range(case.seeds))
-    config = RunConfig(task, model, sizes, case.trainable, optimization, seeds, precision=precision)
+    return RunConfig(task, model, preset_sizes(task), case.trainable, optimization, seeds, precision=precision)
+
+
+def bench_case(case: Case, device: torch.device, precision: Precision, seconds: float) -> TrainRate:
+    config = config_for(case, precision)
     ours, peak, counts = time_ours(config, device, seconds)
-    twin = Population(model, sizes, seeds, case.trainable, device)
-    steps, stream = Steps(twin, optimization), Stream(task, optimization.batch, 0, device)
     with Precision.fp32.in_matrix_products():
-        batches = iter(range(10**9))
-        plain = seconds_per_call(lambda: steps.take(plain_work(stream.batch_at(next(batches)))), seconds, device)
-        del steps, twin
-        baseline = baseline_step(task, model, sizes, case.trainable, optimization, device)
+        plain = seconds_per_call(plain_steps(config, device), seconds, device)
+        baseline = baseline_step(config.task, config.model, config.sizes, config.trainable, config.optimization, device)
         user = seconds_per_call(baseline, seconds, device)
     with precision.in_matrix_products():
         floor = floor_seconds(counts, device)
@@ -120,7 +121,7 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
         case.width,
         case.trainable,
         case.seeds,
-        optimization.batch,
+        config.optimization.batch,
         precision,
         ms_per_seed_step=1e3 * ours / case.seeds,
         peak_gb=peak,
@@ -131,31 +132,48 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
     )
 
 
+def plain_steps(config: RunConfig, device: torch.device) -> Callable[[], None]:
+    """Takes one more step of the plain twin, each time it is called."""
+    population = Population(config.model, config.sizes, config.seeds, config.trainable, device)
+    steps = Steps(population, config.optimization)
+    stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
+    numbers = itertools.count()
+    return lambda: steps.take(plain_work(stream.batch_at(next(numbers))))
+
+
+class OurSteps:
+    """Takes more steps, as `icecore train` does: on a GPU a whole block, so that the making of data has its share."""
+
+    def __init__(self, config: RunConfig, device: torch.device) -> None:
+        precision = Precision(config.precision)
+        population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
+        self.trainer = Trainer(config, population, None)
+        self.at_once = self.trainer.works.stream.batches_per_block if device.type == "cuda" else 1
+        self.first_blocks = 3 if device.type == "cuda" else 1  # graphs of all sizes are captured by then
+
+    def __call__(self) -> None:
+        self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
+
+    def warm_up(self) -> None:
+        for _ in range(self.first_blocks):
+            self()
+
+
 def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[float, float | None, Counter[Product]]:
-    """Seconds a step as `icecore train` takes it, peak memory in GB, and a step's matrix products."""
+    """Seconds a step, peak memory in GB, and a step's matrix products."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    population = Population(
-        config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
-    )
-    never = threading.Event()
-    with population.precision.in_matrix_products():
-        trainer = Trainer(config, population, None)
-        first = trainer.works.at(0)
+    with Precision(config.precision).in_matrix_products():
+        ours = OurSteps(config, device)
+        first = ours.trainer.works.at(0)
         work = first.works.step(first.index)
-        counts = products_in(lambda: trainer.steps.take(work))
+        counts = products_in(lambda: ours.trainer.steps.take(work))
         if isinstance(work.inputs, PackedSequences):
             tokens = len(work.inputs.tokens)
             assert isinstance(config.model, LSTM)
-            counts += lstm_products(tokens, config.model.width, config.model.layers, population.precision.dtype)
-        at_once = trainer.works.stream.batches_per_block if device.type == "cuda" else 1
-        for _ in range(3 if device.type == "cuda" else 1):  # graphs of all sizes are captured by then
-            trainer.advance(trainer.step + at_once, never)
-
-        def some_steps() -> None:
-            trainer.advance(trainer.step + at_once, never)
-
-        per_step = seconds_per_call(some_steps, seconds, device, warm_up=False) / at_once
+            counts += lstm_products(tokens, config.model.width, config.model.layers, Precision(config.precision).dtype)
+        ours.warm_up()
+        per_step = seconds_per_call(ours, seconds, device, warm_up=False) / ours.at_once
     peak = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else None
     return per_step, peak, counts
 

@@ -15,16 +15,18 @@ class What(StrEnum):
     data = "data"
     train = "train"
     precision = "precision"
+    profile = "profile"
 
 
 def command(
     what: What = typer.Option(
         What.train,
         help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
-        "alike in fp32 and in --precision (bf16).",
+        "alike in fp32 and in --precision (bf16). profile: where a step's time goes, by kind of kernel, ours and the "
+        "plain twin's.",
     ),
     task: str | None = typer.Option(None, help="This task alone (precision: default needle)."),
-    width: int | None = typer.Option(None, help="Of train: this width alone."),
+    width: int | None = typer.Option(None, help="Of train and profile: this width alone."),
     steps: int = typer.Option(1000, min=1, help="Of precision: how long to train."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
@@ -45,6 +47,8 @@ def command(
         bench_data(json)
     elif what is What.precision:
         bench_precision(task or "needle", steps, device, precision, out, json)
+    elif what is What.profile:
+        bench_profile(task, width, device, precision, out, json)
     else:
         bench_train(task, width, device, precision, seconds, out, json)
 
@@ -162,3 +166,40 @@ def bench_precision(task: str, steps: int, device: str, precision: str, out: Pat
             for row in rows
         ),
     )
+
+
+def bench_profile(
+    task: str | None, width: int | None, device: str, precision: str, out: Path | None, json: bool
+) -> None:
+    from icecore.bench.profile import profile_case
+    from icecore.bench.train import cases_for
+    from icecore.store import provenance, write_json
+    from icecore.tasks.loading import find_task
+    from icecore.training import device_name, pick_device, pick_precision
+
+    if task is not None:
+        find_task(task)
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    cases = cases_for(where, task, width)
+    profiles = []
+    each = (found for case in cases for found in profile_case(case, where, chosen))
+    for found in with_progress(each, 2 * len(cases), "profiling steps"):
+        profiles.append(found)
+        if out is not None:
+            write_json(out, {**provenance(device_name(where)), "rows": [dataclasses.asdict(row) for row in profiles]})
+    if json:
+        print_json({"device": device_name(where), "rows": [dataclasses.asdict(row) for row in profiles]})
+        return
+    for plain, ours in zip(profiles[::2], profiles[1::2], strict=True):
+        kinds = list(dict.fromkeys([*ours.by_kind, *plain.by_kind]))
+        print_table(
+            f"us of one step by kind of kernel: {ours.task}, {ours.model} {ours.width}, {ours.trainable} trained, "
+            f"seeds: {ours.seeds}, on {device_name(where)}",
+            {"": "left", f"plain twin, {plain.precision}": "right", f"ours, {ours.precision}": "right"},
+            [
+                *((kind, f"{plain.by_kind.get(kind, 0):,.0f}", f"{ours.by_kind.get(kind, 0):,.0f}") for kind in kinds),
+                ("all kernels", *(f"{sum(way.by_kind.values()):,.0f}" for way in (plain, ours))),
+                ("wall", *(f"{way.wall_us:,.0f}" for way in (plain, ours))),
+            ],
+        )
