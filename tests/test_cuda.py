@@ -9,6 +9,7 @@ from icecore.models import LSTM, Sizes, Transformer
 from icecore.tasks import DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
 from icecore.training import Optimization, Population, Precision
+from icecore.training.optimizer import AdamW, Vectors
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
 from icecore.training.stream import Stream, WorkStream
@@ -75,6 +76,49 @@ def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
         twins = results_by_place(population, plain_work(batch))
     for name, value in ours.items():
         assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
+    model, device, sizes = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), Sizes(31, 5)
+    exact = Population(model, sizes, (0, 1), "all", device)
+    rounded = Population(model, sizes, (0, 1), "all", device, Precision.bf16)
+    work = whole(model, 31, ModularAddition(modulus=31).sample(200, torch.Generator("cuda").manual_seed(0)))
+    expected, found = (results_by_place(population, work) for population in (exact, rounded))
+    assert found["block0.k.weight"].dtype == torch.bfloat16
+    for name, value in found.items():
+        assert (value.float() - expected[name]).norm() < 0.05 * expected[name].norm() + 1e-3, name
+    steps = Steps(rounded, Optimization(steps=2, lr=1e-2, warmup_steps=0))
+    before = {name: value.clone() for name, value in steps.state().items()}
+    steps.take(work)
+    assert not torch.equal(before["value/block0.k.weight"], rounded.trained["block0.k.weight"])
+    for _ in range(2):
+        for decays, value in rounded.values.items():
+            assert value.dtype == torch.float32
+            assert torch.equal(rounded.rounded[decays], value.bfloat16())
+        steps.set_state(0, before)
+
+
+def test_the_optimizers_kernel_is_its_plain_twin():
+    device, (seeds, count) = torch.device("cuda"), (3, 5000)
+    optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3), device)
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def draw() -> torch.Tensor:
+        return torch.randn((seeds, count), generator=generator, device=device)
+
+    ours = Vectors(draw(), draw(), draw(), draw().abs())
+    twins = Vectors(*(part.clone() for part in vars(ours).values()))
+    factors, rounded = torch.tensor([0.3, 1.0, 0.0], device=device), draw().bfloat16()
+    for step in range(6):
+        optimizer.begin_step(torch.tensor(step, device=device))
+        gradient = draw()
+        for vectors in (ours, twins):
+            vectors.gradient.copy_(gradient)
+        optimizer.update(ours, factors, True, rounded)
+        optimizer.plain_update(twins, factors, 0.3, None)
+        for name in ("value", "mean", "square"):
+            assert torch.allclose(getattr(ours, name), getattr(twins, name), rtol=1e-4, atol=1e-5), (step, name)
+        assert torch.equal(rounded, ours.value.bfloat16())
 
 
 @pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31)], ids=str)

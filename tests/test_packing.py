@@ -1,5 +1,7 @@
 """Packings by hand, and what they promise: sizes that repeat, nothing lost."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -37,9 +39,11 @@ def test_the_example_of_the_docstring():
     assert step.places(5).tolist() == [5 + 3, 4]
 
 
-def test_rows_are_the_distinct_tokens_at_positions():
-    tokens, scored = strings("()?", "((?", ")(?", "))?", "()?", ")(?")
+@pytest.mark.parametrize("length", [2, 4])
+def test_rows_are_the_distinct_tokens_at_positions(length):
+    tokens, scored = strings(*("".join(each) + "?" for each in itertools.product("()", repeat=length)))
     step = pack(tokens, scored, 4).step(0)
+    assert step.has_rows is (length == 4), "9 rows for 46 nodes pay, 5 for 10 do not"
     pairs = list(zip(step.row_columns.tolist(), step.row_tokens.tolist(), strict=True))
     expected = sorted({(column, token) for row in tokens[0].tolist() for column, token in enumerate(row)})
     if step.has_rows:

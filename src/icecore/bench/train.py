@@ -149,14 +149,17 @@ class OurSteps:
         population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
         self.trainer = Trainer(config, population, None)
         self.at_once = self.trainer.works.stream.batches_per_block if device.type == "cuda" else 1
-        self.first_blocks = 3 if device.type == "cuda" else 1  # graphs of all sizes are captured by then
 
     def __call__(self) -> None:
         self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
 
     def warm_up(self) -> None:
-        for _ in range(self.first_blocks):
+        """On a GPU, until a block brings no size that has no graph yet."""
+        replay, graphs = self.trainer.replay, -1
+        while replay is not None and graphs < len(replay.graphs):
+            graphs = len(replay.graphs)
             self()
+        self()
 
 
 def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[float, float | None, Counter[Product]]:

@@ -34,6 +34,11 @@ def units(model: Transformer) -> dict[str, list[str]]:
     return made_of
 
 
+def is_of_body_type(name: str) -> bool:
+    """The body's matrices and their biases are in the type to compute with; norms and embeddings stay as they are."""
+    return name.startswith("block") and "norm" not in name
+
+
 def body_for_computing(
     model: Transformer, parameters: Parameters, wanted: Callable[[list[str]], bool], dtype: torch.dtype
 ) -> dict[str, Tensor]:
@@ -43,7 +48,6 @@ def body_for_computing(
     """
     body: dict[str, Tensor] = {}
     for unit, parts in units(model).items():
-        kept = torch.float32 if unit.endswith("norm") and dtype == torch.bfloat16 else dtype
         for kind in ("weight", "bias"):
             members = [f"{part}.{kind}" for part in parts]
             if not wanted(members):
@@ -53,7 +57,8 @@ def body_for_computing(
             neutral = 1.0 if kind == "weight" else 0.0
             if is_vector and is_frozen and all(bool((value == neutral).all()) for value in values):
                 continue
-            body[f"{unit}.{kind}"] = (values[0] if len(values) == 1 else torch.cat(values, dim=1)).to(kept)
+            whole = values[0] if len(values) == 1 else torch.cat(values, dim=1)
+            body[f"{unit}.{kind}"] = whole.to(dtype) if is_of_body_type(members[0]) else whole
     return body
 
 
@@ -88,8 +93,8 @@ def packed_logits(
 
 def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed item width"]:
     """values[:, index], whose gradient is a sum by index."""
-    if values.device.type != "cpu":
-        return values.index_select(1, index)
+    if values.device.type == "cuda":
+        return Select.apply(values, index)
     # The CPU's fast sum by index is that of embeddings.
     seeds, rows, _ = values.shape
     if seeds > 1:
@@ -130,6 +135,8 @@ def gelu(x: Nodes) -> Nodes:
 
 def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
+    if bias is not None and bias.requires_grad and x.device.type == "cuda":
+        return Affine.apply(x, weight, bias)
     if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
         return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
     if bias is None:
@@ -183,6 +190,33 @@ def attend_laid_out(
         return mixed
     out = mixed.new_zeros((seeds, outputs + 1, width))
     return out.index_copy(1, slot.long(), mixed)[:, :outputs]
+
+
+class Affine(torch.autograd.Function):
+    """`linear` with a bias that trains; its gradient, a sum of rows, is a product: 2 to 5 times as fast as the sum."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias):
+        ctx.save_for_backward(x, weight)
+        if len(x) == 1:
+            return F.linear(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
+        return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, weight = ctx.saved_tensors
+        for_x, for_weight, _ = ctx.needs_input_grad
+        ones = gradient.new_ones((1, 1, gradient.shape[1])).expand(len(gradient), -1, -1)
+        return (
+            product(gradient, weight) if for_x else None,
+            product(gradient.transpose(1, 2), x) if for_weight else None,
+            product(ones, gradient).squeeze(1),
+        )
+
+
+def product(a: Tensor, b: Tensor) -> Float[Tensor, "seed row column"]:
+    """a @ b; one seed's by the library's products of two matrices, which are better than those of many."""
+    return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0) if len(a) == 1 else a @ b
 
 
 class Gelu(torch.autograd.Function):
@@ -240,9 +274,9 @@ class NormAndPick(torch.autograd.Function):
         from icecore.models import kernels
 
         total, weight, index = ctx.saved_tensors
-        d_y = d_y.contiguous().index_add_(1, index, d_y_picked)
+        d_y = kernels.add_rows(d_y.contiguous(), index, d_y_picked)
         d_x, d_weight, d_bias = kernels.norm_backward(total, d_y, None, weight, NORM_EPSILON)
-        d_x.index_add_(1, index, d_total_picked)
+        d_x = kernels.add_rows(d_x, index, d_total_picked)
         return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
 
 
@@ -285,8 +319,25 @@ class FusedAttention(torch.autograd.Function):
         d_kv = by_slot[:, packing.shared :]
         if packing.shared:
             of_shared = sum_by(by_slot[:, : packing.shared], packing.keys_by_shared_node)
-            d_kv = d_kv.index_add_(1, packing.shared_node, of_shared.to(kv.dtype))
+            d_kv = kernels.add_rows(d_kv, packing.shared_node, of_shared.to(kv.dtype))
         return d_q, d_kv, *[None] * 6
+
+
+class Select(torch.autograd.Function):
+    """`select` by a kernel that adds rows up where they meet."""
+
+    @staticmethod
+    def forward(ctx, values, index):
+        ctx.save_for_backward(index)
+        ctx.shape = values.shape
+        return values.index_select(1, index)
+
+    @staticmethod
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        from icecore.models import kernels
+
+        (index,) = ctx.saved_tensors
+        return kernels.add_rows(gradient.new_zeros(ctx.shape), index, gradient), None
 
 
 class Gather(torch.autograd.Function):

@@ -171,8 +171,10 @@ def pack(
     def with_fillers(values: Tensor, of_fillers: Tensor) -> Int32[Tensor, "step sequence *length"]:
         return torch.cat([values, of_fillers], dim=1).to(torch.int32)
 
-    scored_column, scored_node = (
-        at_scored(part, scored, slots[0]) for part in (tree.column.expand_as(tokens), tree.node_of)
+    scored_slot = slots_of_scored(scored, slots[0])
+    scored_column, scored_node, weight = (
+        at_scored(part, scored_slot, slots[0])
+        for part in (tree.column.expand_as(tokens), tree.node_of, torch.ones_like(tokens))
     )
     slot = torch.where(tree.is_shared, tree.rank, tree.own + shared)
     packing = Packing(
@@ -187,7 +189,7 @@ def pack(
         slot=with_fillers(slot, filling.nodes + shared),
         scored_node=scored_node,
         scored_column=scored_column,
-        weight=at_scored(torch.ones_like(tokens), scored, slots[0]).float(),
+        weight=weight.float(),
         **sums_of_gradients(tree, rows, nodes_of_steps, shared, rounded),
         nodes=nodes,
         has_rows=rows.are_fewer,
@@ -225,13 +227,19 @@ def sums_of_gradients(
     return {name: value.to(torch.int32) for name, value in found.items()}
 
 
+def slots_of_scored(scored: Bool[Tensor, "step batch length"], slots: int) -> Int64[Tensor, "step batch length"]:
+    """The number of each scored position among those of its sequence; `slots` elsewhere."""
+    counted = scored.flatten(1).cumsum(dim=1).view_as(scored)  # along all: a GPU is slow at many short sums
+    before = counted[..., :1] - scored[..., :1].long()
+    return (counted - before - 1).where(scored, slots)
+
+
 def at_scored(
-    values: Int32[Tensor, "step batch length"], scored: Bool[Tensor, "step batch length"], slots: int
+    values: Int32[Tensor, "step batch length"], slot: Int64[Tensor, "step batch length"], slots: int
 ) -> Int32[Tensor, "step query"]:
     """The values at scored positions, `slots` for each sequence; 0 where it has fewer."""
-    rank = (scored.cumsum(dim=2) - 1).where(scored, slots)
     out = torch.zeros((*values.shape[:2], slots + 1), dtype=torch.int32, device=values.device)
-    return out.scatter_(2, rank, values)[..., :-1].flatten(1)
+    return out.scatter_(2, slot, values)[..., :-1].flatten(1)
 
 
 def sort_small(values: Integer[Tensor, "step item"], most: int) -> tuple[Tensor, Tensor]:
@@ -249,7 +257,7 @@ class Fillers:
 
 def fillers(needed: list[int], sizes: list[int], length: int, device: torch.device) -> Fillers:
     spare = max(size - need for size, need in zip(sizes, needed, strict=True))
-    at_once = max(1, max(sizes) // (8 * length))  # mostly that many suffice, so that their number repeats
+    at_once = 1 << (max(sizes) // (8 * length)).bit_length()  # mostly that many suffice, so that their number repeats
     count = -(-spare // (at_once * length)) * at_once
     begin = torch.tensor(needed, device=device)[:, None] + length * torch.arange(count, device=device)
     room = torch.tensor(sizes, device=device)[:, None]

@@ -22,7 +22,8 @@ class Population:
     """The parameters of several seeds, stacked, in two dicts: what trains and what is frozen.
 
     What trains are views of two long vectors a seed, `values[True]` of what decays and `values[False]` of what does
-    not, so that clipping and the optimizer see one tensor each.
+    not, so that clipping and the optimizer see one tensor each. Where a body in training is computed with in another
+    type, `rounded` are these vectors in that type.
     """
 
     def __init__(
@@ -43,16 +44,25 @@ class Population:
         stacked = {name: torch.stack([one[name] for one in each]).to(device, dtype) for name in each[0]}
         self.frozen = {name: value for name, value in stacked.items() if name not in names}
         self.values: dict[bool, Tensor] = {}
+        self.rounded: dict[bool, Tensor] = {}
         self.trained: dict[str, Tensor] = {}
+        body_type = dtype if dtype == torch.float64 else precision.dtype
+        is_rounded = body_type != dtype and isinstance(model, Transformer)
+        in_body_type = {name for name in names if is_rounded and packed.is_of_body_type(name)}
+        leaves: dict[str, Tensor] = {}
         self.names = {decays: [name for name in names if specs[name].decays is decays] for decays in (True, False)}
         for decays, members in self.names.items():
             if members:
                 self.values[decays] = torch.cat([stacked[name].flatten(1) for name in members], dim=1)
                 self.trained |= self.parts_of(self.values[decays], decays)
+                leaves |= self.parts_of(self.values[decays], decays)
+            if in_body_type & set(members):
+                self.rounded[decays] = self.values[decays].to(body_type)
+                parts = self.parts_of(self.rounded[decays], decays)
+                leaves |= {name: parts[name] for name in members if name in in_body_type}
         at_once = max(1, CHANNELS_AT_ONCE[device.type] // model.width)
         self.groups = [
-            Group(self, slice(begin, begin + at_once), dtype if dtype == torch.float64 else precision.dtype)
-            for begin in range(0, len(seeds), at_once)
+            Group(self, leaves, slice(begin, begin + at_once), body_type) for begin in range(0, len(seeds), at_once)
         ]
 
     def parts_of(self, values: Float[Tensor, "seed value"], decays: bool) -> dict[str, Float[Tensor, "seed ..."]]:
@@ -63,6 +73,15 @@ class Population:
             name: part.unflatten(1, spec.shape)
             for name, part, spec in zip(self.names[decays], parts, specs, strict=True)
         }
+
+    @torch.no_grad()
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over the parameters that are among `tensors`."""
+        for name, value in {**self.trained, **self.frozen}.items():
+            if name in tensors:
+                value.copy_(tensors[name])
+        for decays, rounded in self.rounded.items():
+            rounded.copy_(self.values[decays])
 
     def parameters(self, index: int) -> dict[str, Tensor]:
         """The parameters of one seed."""
@@ -82,11 +101,14 @@ class Population:
 
 
 class Group:
-    """Seeds that are computed at once: all of narrow models, one by one of wide ones."""
+    """Seeds that are computed at once: all of narrow models, one by one of wide ones.
 
-    def __init__(self, population: Population, seeds: slice, dtype: torch.dtype) -> None:
+    `leaves` are what is computed with of what trains: its values or, in another type, their rounded copies.
+    """
+
+    def __init__(self, population: Population, leaves: Mapping[str, Tensor], seeds: slice, dtype: torch.dtype) -> None:
         self.model, self.seeds, self.dtype = population.model, seeds, dtype
-        self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in population.trained.items()}
+        self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in leaves.items()}
         self.frozen = {name: value[seeds] for name, value in population.frozen.items()}
         self.parameters = {**self.leaves, **self.frozen}
         self.frozen_body: dict[str, Tensor] | None = None
@@ -152,14 +174,10 @@ def losses(logits: Float[Tensor, "seed query vocab"], answers: Answers) -> Float
     return (each * answers.weight).sum(dim=-1) / answers.weight.sum()
 
 
-def clip_each_seed(gradients: list[Float[Tensor, "seed value"]], largest: float) -> Float[Tensor, " seed"]:
-    """Scale each seed's gradient to a norm of at most `largest`; the norms before that."""
+def clip_factors(gradients: list[Float[Tensor, "seed value"]], largest: float) -> Float[Tensor, " seed"]:
+    """What each seed's gradient is multiplied with to have a norm of at most `largest`."""
     norms = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in gradients])
-    norm = torch.linalg.vector_norm(norms, dim=0)
-    scale = (largest / (norm + 1e-6)).clamp(max=1.0)
-    for part in gradients:
-        part.mul_(scale[:, None])
-    return norm
+    return (largest / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
 
 
 @torch.no_grad()

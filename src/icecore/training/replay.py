@@ -47,13 +47,7 @@ class Captured:
         steps.first_bad_step.copy_(bad)
 
     def replay(self, each: list[Work]) -> None:
-        by_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
-        for place, value in zip(tensors_of(self.each), tensors_of(each), strict=True):
-            places, values = by_type.setdefault(value.dtype, ([], []))
-            places.append(place)
-            values.append(value)
-        for places, values in by_type.values():  # of one type, all are copied by one launch
-            copy_all(places, values)
+        copy_all(tensors_of(self.each), tensors_of(each))
         self.graph.replay()
 
 

@@ -121,10 +121,7 @@ class RunFolder:
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
-        with torch.no_grad():
-            for name, value in {**population.trained, **population.frozen}.items():
-                if name in tensors:
-                    value.copy_(tensors[name])
+        population.load(tensors)
         made = body_digests(population)
         for seed, ours, stored in zip(config.seeds, made, notes["body_sha256"], strict=True):
             if ours != stored:

@@ -89,7 +89,8 @@ class WorkStream:
         self.block_index = -1
         self.full: Works | None = None
         self.last: Works | None = None
-        self.side = torch.cuda.Stream() if stream.device.type == "cuda" else None
+        # Its many small kernels go first: they take little, and waited for, they would hold up the next block.
+        self.side = torch.cuda.Stream(priority=-1) if stream.device.type == "cuda" else None
         self.ahead: tuple[int, Block, torch.cuda.Event] | None = None
         self.last_use: torch.cuda.Event | None = None
 

@@ -1,6 +1,6 @@
 """Triton kernels of the packed forward pass. Imported on a GPU alone: other machines have no Triton."""
 
 from icecore.models.kernels.attention import attend_backward, attend_forward
-from icecore.models.kernels.rows import norm_backward, norm_forward, segment_sum
+from icecore.models.kernels.rows import add_rows, norm_backward, norm_forward, segment_sum
 
-__all__ = ["attend_backward", "attend_forward", "norm_backward", "norm_forward", "segment_sum"]
+__all__ = ["add_rows", "attend_backward", "attend_forward", "norm_backward", "norm_forward", "segment_sum"]

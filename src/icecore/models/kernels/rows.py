@@ -52,6 +52,29 @@ def segment_sum(
 
 
 @triton.jit
+def add_rows_kernel(
+    out, index, values, out_stride, rows,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    seed = tl.program_id(1).to(tl.int64)
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.arange(0, PADDED)
+    here = (row < rows)[:, None] & (column < WIDTH)[None, :]
+    target = tl.load(index + row, mask=row < rows, other=0).to(tl.int64)
+    value = tl.load(values + seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :], mask=here)
+    out += seed * out_stride
+    tl.atomic_add(out + target[:, None] * WIDTH + column[None, :], value, mask=here, sem="relaxed")
+
+
+def add_rows(out: Rows, index: Int32[Tensor, " item"], values: Float[Tensor, "seed item width"]) -> Rows:
+    """out[:, index[i]] += values[:, i], in place; indices may be equal."""
+    seeds, rows, _ = values.shape
+    block, sizes = row_sizes(out)
+    add_rows_kernel[(triton.cdiv(rows, block), seeds)](out, index, values.contiguous(), out.stride(0), rows, **sizes)
+    return out
+
+
+@triton.jit
 def norm_forward_kernel(
     x, added, total, y, weight, bias, rows, epsilon,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr, AFFINE: tl.constexpr,
@@ -111,7 +134,7 @@ def norm_backward_kernel(
         tl.atomic_add(d_bias + seed * WIDTH + column, tl.sum(sum_bias, axis=0), mask=on_width)
 
 
-def norm_sizes(x: Rows) -> tuple[int, dict[str, int]]:
+def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
     """Rows a program, and its sizes: about 2,048 numbers."""
     padded = triton.next_power_of_2(x.shape[2])
     block = max(1, 2048 // padded)
@@ -125,7 +148,7 @@ def norm_forward(
     seeds, rows, _ = x.shape
     y = torch.empty_like(x, dtype=dtype)
     total = x if added is None else torch.empty_like(x)
-    block, sizes = norm_sizes(x)
+    block, sizes = row_sizes(x)
     norm_forward_kernel[(triton.cdiv(rows, block), seeds)](
         x, x if added is None else added, total, y, x if weight is None else weight, x if bias is None else bias,
         rows, epsilon, ADDS=added is not None, AFFINE=weight is not None, **sizes,
@@ -139,7 +162,7 @@ def norm_backward(
     """Gradients of the input, to which `d_kept` is added, and of weight and bias."""
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
-    block, sizes = norm_sizes(x)
+    block, sizes = row_sizes(x)
     d_weight = d_bias = None
     turns = 1
     if weight is not None:  # their sums are added up in each program before they meet
