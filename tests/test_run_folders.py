@@ -104,7 +104,7 @@ def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
     ICECORE_KILLS=25 kills more often.
     """
     planned_kills = int(os.environ.get("ICECORE_KILLS", "5"))
-    common = ["train", "needle", *FLAGS, "--steps", str(40 * planned_kills), "--checkpoint-every", "3"]
+    common = ["train", "needle", *FLAGS, "--steps", str(200 * planned_kills), "--checkpoint-every", "3"]
     expected = run_json(capsys, *common, "--out", tmp_path / "whole", "--json")
     command = [sys.executable, "-m", "icecore", *common, "--out", str(tmp_path / "killed")]
     rng = random.Random(0)
@@ -317,3 +317,24 @@ def test_a_users_task_trains_and_loads_again(tmp_path, capsys):
     trained = run_json(capsys, "train", f"{example}:Reversal", *flags, "--json")
     evaluated = run_json(capsys, "evaluate", trained["run"], "--json")
     assert evaluated["accuracy"] == trained["accuracy"]
+
+
+def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
+    whole = run_json(
+        capsys, "train", "needle", *FLAGS, "--steps", "6", "--seeds", "3", "--out", tmp_path / "whole", "--json"
+    )
+    run = tmp_path / "whole" / "needle" / whole["run_id"]
+    assert main(["keep", str(run), "--seeds", "2,0", "--out", str(tmp_path / "kept")]) == 0
+    (kept,) = (tmp_path / "kept" / "needle").iterdir()
+    config, population = RunFolder(kept).load(torch.device("cpu"))
+    assert config.seeds == (2, 0)
+    assert kept.name == config.run_id
+    _, everything = RunFolder(run).load(torch.device("cpu"))
+    assert torch.equal(population.trained["token"], everything.trained["token"][[2, 0]])
+    again = run_json(capsys, "evaluate", kept, "--json")
+    assert again["accuracy"] == [whole["accuracy"][2], whole["accuracy"][0]]
+    assert list(RunFolder(kept).metrics())[-1]["loss"] == [
+        list(RunFolder(run).metrics())[-1]["loss"][i] for i in (2, 0)
+    ]
+    assert main(["keep", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
+    assert "has the seeds [0, 1, 2], not [7]" in capsys.readouterr().err

@@ -24,6 +24,7 @@ from icecore.training.steps import Steps
 from icecore.training.stream import Stream
 from icecore.training.work import plain_work
 
+QUIET_BLOCKS = 3
 FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
 
 
@@ -154,12 +155,13 @@ class OurSteps:
         self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
 
     def warm_up(self) -> None:
-        """On a GPU, until a block brings no size that has no graph yet."""
-        replay, graphs = self.trainer.replay, -1
-        while replay is not None and graphs < len(replay.graphs):
+        """On a GPU, until some blocks in a row bring no size that has no graph yet."""
+        self()
+        replay, quiet = self.trainer.replay, 0
+        while replay is not None and quiet < QUIET_BLOCKS:
             graphs = len(replay.graphs)
             self()
-        self()
+            quiet = quiet + 1 if graphs == len(replay.graphs) else 0
 
 
 def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[float, float | None, Counter[Product]]:

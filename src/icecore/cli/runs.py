@@ -1,4 +1,4 @@
-"""`icecore evaluate`, `show` and `export`: what can be done with a run."""
+"""`icecore evaluate`, `show`, `keep` and `export`: what can be done with a run."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from icecore.cli.output import JSON_OPTION, counting, print_json
-from icecore.cli.train import report
+from icecore.cli.train import parse_seeds, report
 from icecore.errors import InputError, require
 
 RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
@@ -53,6 +53,19 @@ def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
         print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization']['steps']} steps logged")
     for name, value in (result or {}).items():
         print(f"{name}: {value}")
+
+
+def keep_command(
+    run: Path = RUN,
+    seeds: str = typer.Option("3", help="How many seeds (3), or which (0,3,7)."),
+    out: Path = typer.Option(..., help="Where to: the run is kept in a folder of its own under it."),
+) -> None:
+    """Copy some seeds of a finished run, as a run of its own that every command can load."""
+    from icecore.training import RunFolder
+
+    chosen = parse_seeds(seeds)
+    kept = RunFolder(run).keep(chosen, out)
+    print(f"seeds {', '.join(map(str, chosen))} of {run} in {kept.path}")
 
 
 def export_command(

@@ -1,13 +1,14 @@
 """Files that are there whole or not at all."""
 
 from icecore.store.files import read_json, write_json, write_whole
-from icecore.store.provenance import commit, provenance
+from icecore.store.provenance import command, commit, provenance
 from icecore.store.records import Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
 
 __all__ = [
     "Record",
     "Records",
+    "command",
     "commit",
     "digest",
     "load_tensors",

@@ -15,11 +15,16 @@ def provenance(device: str) -> dict[str, str]:
 
     return {
         "commit": commit(),
-        "command": " ".join(["icecore", *map(without_folder, sys.argv[1:])]),
+        "command": command(),
         "device": device,
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
+
+
+def command() -> str:
+    """The command line that this process was started with."""
+    return " ".join(["icecore", *map(without_folder, sys.argv[1:])])
 
 
 def without_folder(argument: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
-from icecore.store import Record, Records, commit
+from icecore.store import Record, Records, command, commit
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
 
@@ -131,6 +131,7 @@ def records_of(runs: Runs) -> Iterator[Record]:
             **shared,
             "seeds_at_once": len(runs.config.seeds),
             "commit": commit(),
+            "command": command(),
             "config": config.as_json(),
         }
 

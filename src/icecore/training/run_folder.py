@@ -1,5 +1,6 @@
 """A run on disk: config first, checkpoints on the way, the result last. Its presence means complete."""
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError
+from icecore.errors import InputError, require
 from icecore.store import digest, load_tensors, read_json, save_tensors, write_json, write_whole
 from icecore.training.config import RunConfig, differences
 from icecore.training.population import Population
@@ -111,13 +112,39 @@ class RunFolder:
         write_json(self.path / RESULT, result)
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
-    def load(self, device: torch.device) -> tuple[RunConfig, Population]:
-        """The run's config and its trained population; the frozen body is made again, and checked."""
+    def keep(self, seeds: tuple[int, ...], out: Path) -> "RunFolder":
+        """Some seeds of this run as a run of its own under `out`: what is kept of many seeds for later analyses."""
+        config = self.complete_config()
+        missing = [seed for seed in seeds if seed not in config.seeds]
+        require(not missing, f"the run has the seeds {list(config.seeds)}, not {missing}")
+        chosen = [config.seeds.index(seed) for seed in seeds]
+
+        def of_chosen(row: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: [value[index] for index in chosen] if isinstance(value, list) else value
+                for name, value in row.items()
+            }
+
+        tensors, notes = load_tensors(self.path / WEIGHTS)
+        kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
+        require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
+        write_json(kept.path / CONFIG, dataclasses.replace(config, seeds=seeds).as_json())
+        with write_whole(kept.path / METRICS) as stream:
+            stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
+        save_tensors(kept.path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
+        write_json(kept.path / RESULT, of_chosen(read_json(self.path / RESULT)))
+        return kept
+
+    def complete_config(self) -> RunConfig:
         if not self.is_begun:
             raise InputError(f"{self.path} is no run: it has no {CONFIG}")
-        config = RunConfig.from_json(read_json(self.path / CONFIG))
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
+        return RunConfig.from_json(read_json(self.path / CONFIG))
+
+    def load(self, device: torch.device) -> tuple[RunConfig, Population]:
+        """The run's config and its trained population; the frozen body is made again, and checked."""
+        config = self.complete_config()
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
