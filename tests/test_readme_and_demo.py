@@ -8,6 +8,7 @@ import pytest
 
 from icecore.cli import main
 from icecore.sweeps import demo
+from icecore.sweeps.laptop import Size, Training
 from icecore.tasks import ModularAddition, Needle
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -30,9 +31,10 @@ def test_every_command_of_the_readme_exists(command, capsys):
     assert "Usage" in capsys.readouterr().out
 
 
+SHORT = Training(steps=3, lr=1e-2)
 SMALL = (
-    demo.Size(ModularAddition(modulus=11), batch=32, lr=1e-2, random_steps=4, normal_steps=3),
-    demo.Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, 1e-2, random_steps=4, normal_steps=3),
+    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT),
+    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT),
 )
 
 
@@ -44,14 +46,14 @@ def test_the_demo_ends_in_a_table_a_picture_and_json(monkeypatch, tmp_path, caps
     assert "Random, 3 seeds" in out
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert main(["demo", "--out", str(tmp_path), "--markdown"]) == 0
-    assert capsys.readouterr().out.startswith("| task | floor | U only | Random, 3 seeds | Normal |\n| --- |")
+    assert capsys.readouterr().out.startswith("| task | floor | U only | Random, 3 seeds | Normal, 3 seeds |\n| --- |")
     assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [row["task"] for row in result["rows"]] == ["modular-addition", "needle"]
     for row in result["rows"]:
         assert set(row) == {"task", "floor", "unembed_only", "random", "normal"}
         assert len(row["random"]) == 3
-        assert len(row["normal"]) == 1
+        assert len(row["normal"]) == 3
     assert result["seconds"] < 60, "what was trained is not trained again"
 
 
@@ -64,5 +66,5 @@ def test_the_demo_trains_what_it_says():
             "unembed_only": "unembed",
         }
     assert demo.total_steps() == sum(
-        3 * size.random_steps + size.normal_steps + demo.UNEMBED_STEPS for size in demo.SIZES
+        3 * size.random.steps + 3 * size.normal.steps + demo.UNEMBED_STEPS for size in demo.SIZES
     )

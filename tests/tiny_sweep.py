@@ -4,13 +4,15 @@ import sys
 
 from icecore.cli import main
 from icecore.reporting import claims
-from icecore.sweeps import demo, paper
+from icecore.sweeps import laptop, paper
+from icecore.sweeps.laptop import Size, Training
 from icecore.tasks import ModularAddition, Needle
 
 claims.NUMBERS = {}  # the paper's are of four tasks
-demo.SIZES = (
-    demo.Size(ModularAddition(modulus=11), 32, 1e-2, random_steps=60, normal_steps=60),
-    demo.Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, 1e-2, random_steps=60, normal_steps=60),
+SHORT = Training(steps=60, lr=1e-2)
+laptop.SIZES = (
+    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT),
+    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT),
 )
 paper.FOUR = ("modular-addition", "needle")
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """`icecore reproduce`, `icecore claims`, `icecore results merge`: the paper's tables and figures as commands."""
 
-import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.watching import watching_many
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.reporting.claims import Claim
     from icecore.sweeps.runner import Population
-    from icecore.training import Progress, Watch
+    from icecore.training import Watch
 
 
 class ScaleName(StrEnum):
@@ -78,7 +78,15 @@ def reproduce_command(
         list_missing(populations, results, device_name(where))
         return
     started = time.monotonic()
-    with sweep_progress(populations) as (watch_of, on_done):
+    with watching_many(sum(population.seed_steps for population in populations)) as progress:
+
+        def watch_of(population: "Population") -> "Watch":
+            return progress.begin(population.label, population.seed_steps)
+
+        def on_done(population: "Population", accuracy: list[float]) -> None:
+            values = " ".join(f"{value:.4f}" for value in accuracy)
+            progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
+
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
@@ -231,40 +239,6 @@ def row_of(claim: "Claim") -> tuple[str, ...]:
         claim.tolerance,
         claim.verdict,
     )
-
-
-@contextlib.contextmanager
-def sweep_progress(
-    populations: "Sequence[Population]",
-) -> "Iterator[tuple[Callable[[Population], Watch], Callable[[Population, list[float]], None]]]":
-    """Progress of a whole sweep in seed-steps on standard error, with what is left of the time."""
-    total = sum(population.seed_steps for population in populations)
-    before = 0
-    started = last = time.monotonic()
-
-    def watch_of(population: "Population") -> "Watch":
-        def watch(progress: "Progress") -> None:
-            nonlocal last
-            if time.monotonic() - last < 5:
-                return
-            last = time.monotonic()
-            done = before + progress.step * len(population.seeds)
-            left = (total - done) * (last - started) / max(done, 1)
-            print(
-                f"[{done / total:4.0%}, {left / 60:.0f} min left] {population.label}: step {progress.step:,}"
-                f"/{progress.steps:,}",
-                file=sys.stderr,
-            )
-
-        return watch
-
-    def on_done(population: "Population", accuracy: list[float]) -> None:
-        nonlocal before
-        before += population.seed_steps
-        values = " ".join(f"{value:.4f}" for value in accuracy)
-        print(f"[{before / total:4.0%}] {population.label}: accuracy {values}", file=sys.stderr)
-
-    yield watch_of, on_done
 
 
 def warn(message: str) -> None:

@@ -1,4 +1,4 @@
-"""A run's progress on standard error: a live bar on a terminal, plain lines elsewhere."""
+"""The progress of a run, or of many, on standard error: a live bar on a terminal, plain lines elsewhere."""
 
 import contextlib
 import statistics
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
     from icecore.training import Progress, Watch
 
 PLAIN_SECONDS = 5  # between two plain lines
@@ -71,6 +73,64 @@ def live_bar(label: str, steps: int | None) -> "Iterator[Watch]":
             )
 
         yield watch
+
+
+@contextlib.contextmanager
+def watching_many(total: int) -> "Iterator[ManyRuns]":
+    """Progress over many runs of `total` seed-steps together, while the block runs."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(bar_width=14),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield ManyRuns(bar, total)
+
+
+class ManyRuns:
+    """Runs one after the other, or, where only their ends are told, in any order."""
+
+    def __init__(self, bar: "Bar", total: int) -> None:
+        self.bar, self.row = bar, bar.add_task("", total=total)
+        self.total, self.done, self.under_way = total, 0, 0
+        self.began = self.last_printed = time.monotonic()
+
+    def begin(self, label: str, seed_steps: int) -> "Watch":
+        """A run begins, and with it the one before is through; a function to be told of its progress."""
+        self.done += self.under_way
+        self.under_way = seed_steps
+        self.say(label, self.done, is_due=True)
+
+        def watch(progress: "Progress") -> None:
+            done = self.done + seed_steps * progress.step / progress.steps
+            self.say(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}", done)
+
+        return watch
+
+    def end(self, words: str, seed_steps: int) -> None:
+        """A run is through, with a result that stays on the screen."""
+        self.done, self.under_way = self.done + seed_steps, 0
+        self.bar.update(self.row, completed=self.done)
+        line = f"[{self.done / self.total:4.0%}] {words}"
+        if self.bar.disable:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self.bar.console.print(line, markup=False, highlight=False)
+
+    def say(self, words: str, done: float, is_due: bool = False) -> None:
+        self.bar.update(self.row, completed=done, description=words)
+        now = time.monotonic()
+        if not self.bar.disable or not (is_due or now - self.last_printed >= PLAIN_SECONDS):
+            return
+        self.last_printed = now
+        left = f", {(self.total - done) * (now - self.began) / done / 60:.0f} min left" if done else ""
+        print(f"[{done / self.total:4.0%}{left}] {words}", file=sys.stderr, flush=True)
 
 
 def in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ def provenance(device: str) -> dict[str, str]:
 
 def command() -> str:
     """The command line that this process was started with."""
-    return " ".join(["icecore", *map(without_folder, sys.argv[1:])])
+    return shlex.join(["icecore", *map(without_folder, sys.argv[1:])])
 
 
 def without_folder(argument: str) -> str:

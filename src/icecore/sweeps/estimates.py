@@ -35,13 +35,14 @@ class Bench:
 
 
 def bench_of(results: Path, device: str) -> Bench | None:
-    """The stored bench of this device, if there is one."""
+    """What the stored benches of this device have, if there is one."""
+    found: list[dict[str, Any]] = []
     for path in sorted((results / "bench").glob("*.json")):
         try:
             stored = read_json(path)
             rows = [row for row in stored["rows"] if "ms_per_seed_step" in row]
         except (InputError, KeyError, TypeError):
             continue
-        if rows and stored["device"] == device:
-            return Bench(device, rows)
-    return None
+        if stored["device"] == device:
+            found += rows
+    return Bench(device, found) if found else None

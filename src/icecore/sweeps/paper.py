@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from icecore.models import LSTM, Model, Transformer
-from icecore.sweeps import demo
+from icecore.sweeps import laptop
 from icecore.sweeps.cells import Cell
 from icecore.tasks import Task, make_task
 
@@ -29,10 +29,10 @@ class Scale:
     task: Callable[[str, str], Task]  # of a task's name and a preset
     transformer: Callable[[int, str], Transformer]  # of the paper's width and a preset
     lstm: LSTM
-    optimization: Callable[[str, str], dict[str, Any]]  # of a task's name and what trains
+    training: Callable[[str, Model, str], dict[str, Any]]  # of a task's name, the model and what trains
 
     def cell(self, task: str, column: str, model: Model, trainable: str, preset: str) -> Cell:
-        settings = self.optimization(task, trainable)
+        settings = self.training(task, model, trainable)
         return Cell(f"{task}, {column}", self.task(task, preset), model, trainable, preset, settings)
 
 
@@ -40,31 +40,9 @@ def paper_transformer(width: int, preset: str) -> Transformer:
     return Transformer(width=width, init="paper" if preset == "paper" else "released")
 
 
-def laptop_transformer(width: int, _preset: str) -> Transformer:
-    """An eighth of the width, with the gain of width 1024, without which so narrow a random body fails."""
-    return Transformer(width=max(8, width // 8), init="matched")
-
-
-def laptop_optimization(task: str, trainable: str) -> dict[str, Any]:
-    size = next(size for size in demo.SIZES if size.task.name == task)
-    everything = trainable == "all"
-    return {
-        "batch": size.batch,
-        "warmup_steps": 50,
-        "steps": size.normal_steps if everything else size.random_steps,
-        "lr": demo.NORMAL_LR if everything else size.lr,
-    }
-
-
 SCALES = {
     "paper": Scale("paper", make_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
-    "laptop": Scale(
-        "laptop",
-        lambda name, _: next(size.task for size in demo.SIZES if size.task.name == name),
-        laptop_transformer,
-        LSTM(width=128),
-        laptop_optimization,
-    ),
+    "laptop": Scale("laptop", laptop.small_task, laptop.small_transformer, laptop.SMALL_LSTM, laptop.small_training),
 }
 
 
