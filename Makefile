@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format readme clean
 
 demo: .venv/installed ## the claim on a laptop: floor, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
@@ -18,6 +18,9 @@ lint: .venv/installed ## formatting, lint and types
 format: .venv/installed ## mend what lint can mend itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+readme: .venv/installed ## the README's table of results, from results/
+	$(BIN)/python -m icecore.reporting.readme
 
 clean: ## remove the environment and caches, keep runs
 	rm -rf .venv .pytest_cache .ruff_cache

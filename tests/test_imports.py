@@ -12,7 +12,7 @@ LAYERS = [
     {"errors"},
     {"seeding", "store", "process"},
     {"tasks", "models"},
-    {"training"},
+    {"training", "analysis"},
     {"sweeps", "bench"},
     {"reporting"},
     {"cli"},

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from icecore.cli import main
+from icecore.cli.reproduce import through_in
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.reporting.claims import claims_of, judge
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
+from icecore.reporting.readme import filled
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
@@ -311,5 +313,64 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     (needle,) = [c for c in paper.table1(SCALES["paper"], "released") if c.label == "needle, Random 1024"]
     bench = bench_of(tmp_path, "mine")
     assert bench is not None
-    assert bench.seconds(runner.Population(needle, (0, 1))) == pytest.approx(2 * 10_000 * 0.004)
+    assert bench.seconds(runner.Population(needle, (0, 1))) == pytest.approx(12 + 1.06 * 2 * 10_000 * 0.004)
     assert bench_of(tmp_path, "nobody's") is None
+
+
+def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):
+    rows = [
+        {"task": task, "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000, **speed}
+        for task, speed in (("needle", {"ms_per_seed_step": 4.0}), ("parentheses", {"ms_per_seed_step": 1.0}))
+    ]
+    write_json(tmp_path / "bench" / "a.json", {"device": "mine", "rows": rows})
+    cells = [cell for cell in paper.table1(SCALES["paper"], "released") if "Random 1024" in cell.label]
+    populations = runner.missing(cells, 2, Records(tmp_path), "fp32", "cpu")
+    chosen = through_in(60, populations, tmp_path, "mine")
+    assert [one.cell.label for one in chosen] == ["parentheses, Random 1024"], "needle takes 97 s, this one 33"
+    assert main(["reproduce", "table1", "--minutes", "1", "--results", str(tmp_path), "--runs", str(tmp_path)]) == 2
+    assert "--minutes needs a bench" in capsys.readouterr().err
+
+
+def recorded(folder: Path, cells: list[Cell], seeds: int = 3) -> None:
+    """Made-up results of some cells."""
+    for index, cell in enumerate(cells):
+        for seed in range(seeds):
+            config = cell.config((seed,), "bf16")
+            made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {"a rule": 0.2}}
+            Records(folder).append([record(config.run_id, 0.1 * (index % 9) + 0.01 * seed, **made)])
+
+
+def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
+    assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
+    assert "nothing of fig7 is recorded" in capsys.readouterr().err
+    of_widths = paper.fig7(SCALES["paper"], "released")[:20]
+    of_init = [
+        cell for cell in paper.init(SCALES["paper"], "released") if "released" not in cell.label or "lr" in cell.label
+    ]
+    recorded(tmp_path, of_widths + of_init[:9])
+    files = [tmp_path / "a.png", tmp_path / "new" / "a.pdf"]
+    flags = [part for file in files for part in ("--out", str(file))]
+    assert main(["figure", "fig7", "--results", str(tmp_path), *flags]) == 0
+    assert "20 points of 60 runs" in capsys.readouterr().out
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_bytes().startswith(b"%PDF")
+    assert main(["figure", "init", "--results", str(tmp_path), "--out", str(files[0]), "--json"]) == 0
+    points = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+    assert {point["line"] for point in points} == {"Random", "Random, lr 0.005", "Random, matched"}
+    assert main(["figure", "fig9", "--results", str(tmp_path)]) == 2
+    assert main(["figure", "fig7", "--results", str(tmp_path), "--out", str(tmp_path / "a.xyz")]) == 2
+
+
+def test_the_grid_is_the_papers_layout(tmp_path, capsys):
+    recorded(tmp_path, [cell for cell in paper.table2(SCALES["paper"], "released") if "needle" in cell.label])
+    assert main(["claims", "table2", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "|  | U only | E only | E_token & U |"
+    assert "| needle | 1.0 (17.7) | 11.0 (100.0) | 21.0 (98.5) |" in out
+    assert "| modular-addition (train) | - (47.9) | - (68.3) | - (100.0) |" in out
+
+
+def test_the_readmes_results_are_those_of_the_records():
+    root = Path(__file__).parents[1]
+    text = (root / "README.md").read_text()
+    assert filled(text, root / "results") == text, "run make readme"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import bench, data, demo, reproduce, runs, tasks, train
+from icecore.cli import analyze, bench, data, demo, figures, reproduce, runs, tasks, train
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError, Interrupted
 
@@ -32,10 +32,12 @@ app.command("evaluate")(runs.evaluate_command)
 app.command("show")(runs.show_command)
 app.command("keep")(runs.keep_command)
 app.command("export")(runs.export_command)
+app.command("analyze")(analyze.analyze_command)
 app.command("bench")(bench.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.reproduce_command)
 app.command("claims")(reproduce.claims_command)
+app.command("figure")(figures.figure_command)
 results = typer.Typer(help="Stored results.", no_args_is_help=True)
 results.command("merge")(reproduce.merge_command)
 results.callback()(lambda: None)

@@ -33,8 +33,10 @@ class Executor(StrEnum):
 NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's.")
-RESULTS = typer.Option(Path("results"), help="Folder of the records.")
+RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
+DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
 MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
+GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
 
 
 def reproduce_command(
@@ -51,10 +53,14 @@ def reproduce_command(
     executor: Executor = typer.Option(Executor.local, help="local, or ray: over a Ray cluster (the extra ray)."),
     address: str | None = typer.Option(None, help="Of ray: HOST:PORT of a cluster, or auto. Default: one of its own."),
     gpus: float = typer.Option(1.0, min=0.0, help="Of ray: GPUs a population takes; small ones share, as with 0.25."),
-    results: Path = RESULTS,
+    results: Path | None = RESULTS,
     runs: Path = typer.Option(Path("runs"), help="Where runs are kept while they train, and their weights after."),
+    minutes: float | None = typer.Option(
+        None, min=0.0, help="Begin no population that, by the stored bench, would not be through so soon."
+    ),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
+    grid: bool = GRID,
 ) -> None:
     """Train what is missing of the paper's tables and figures, record it, and put the paper's numbers beside ours.
 
@@ -70,6 +76,7 @@ def reproduce_command(
         list_entries()
         return
     cells = cells_of(names, scale, preset, only)
+    results = results or DEFAULT_RESULTS[scale]
     where = pick_device(device)
     chosen = pick_precision(precision, where)
     records = Records(results, warn)
@@ -78,6 +85,9 @@ def reproduce_command(
         list_missing(populations, results, device_name(where))
         return
     started = time.monotonic()
+    all_missing = len(populations)
+    if minutes is not None:
+        populations = through_in(60 * minutes, populations, results, device_name(where))
     with watching_many(sum(population.seed_steps for population in populations)) as progress:
 
         def watch_of(population: "Population") -> "Watch":
@@ -93,9 +103,10 @@ def reproduce_command(
             failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
-    show_claims(entry_names(names), scale, preset, results, json, markdown)
+    show_claims(entry_names(names), scale, preset, results, json, markdown, grid)
     if not json:
-        print(f"{len(populations) - len(failures)} populations in {time.monotonic() - started:.0f} s")
+        left = f"; {all_missing - len(populations)} left for another time" if all_missing > len(populations) else ""
+        print(f"{len(populations) - len(failures)} populations in {time.monotonic() - started:.0f} s{left}")
     if failures:
         raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
 
@@ -104,18 +115,19 @@ def claims_command(
     names: list[str] = NAMES,
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
     preset: str = PRESET,
-    results: Path = RESULTS,
+    results: Path | None = RESULTS,
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
+    grid: bool = GRID,
 ) -> None:
     """The paper's numbers beside ours, from stored results; trains nothing."""
     wanted = entry_names(names or ["all"])
-    show_claims(wanted, scale, preset, results, json, markdown)
+    show_claims(wanted, scale, preset, results or DEFAULT_RESULTS[scale], json, markdown, grid)
 
 
 def merge_command(
     sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
-    results: Path = RESULTS,
+    results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
@@ -183,6 +195,22 @@ def list_entries() -> None:
     )
 
 
+def through_in(seconds: float, populations: "Sequence[Population]", results: Path, device: str) -> "list[Population]":
+    """Of the populations, in their order, those that together take no longer."""
+    from icecore.sweeps.estimates import bench_of
+
+    bench = bench_of(results, device)
+    if bench is None:
+        raise InputError(f"--minutes needs a bench of {device}: icecore bench --out {results}/bench/NAME.json")
+    chosen: list[Population] = []
+    for population in populations:
+        estimate = bench.seconds(population)
+        if estimate is not None and estimate <= seconds:
+            chosen.append(population)
+            seconds -= estimate
+    return chosen
+
+
 def list_missing(populations: "Sequence[Population]", results: Path, device: str) -> None:
     from icecore.sweeps.estimates import bench_of
 
@@ -201,26 +229,36 @@ def list_missing(populations: "Sequence[Population]", results: Path, device: str
         )
 
 
-def show_claims(names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool) -> None:
-    from icecore.reporting.claims import claims_of
+def show_claims(
+    names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
+) -> None:
+    from icecore.reporting.claims import claims_of, grid_of
     from icecore.store import Records
 
     claims = claims_of(names, scale, preset, Records(results, warn))
     if json:
         print_json({"claims": [dataclasses.asdict(claim) for claim in claims]})
         return
+    title = f"({scale} scale, preset {preset})"
+    if grid:
+        for name in names:
+            headings, rows = grid_of([claim for claim in claims if claim.name == name])
+            show_rows(f"{name} {title}: our median (the paper's)", headings, rows, ("",), markdown)
+        return
     headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
     rows = [row_of(claim) for claim in claims]
+    title = f"Test accuracy in % {title}: the paper's number and our median"
+    show_rows(title, headings, rows, ("name", "cell", "verdict"), markdown)
+
+
+def show_rows(
+    title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], left: tuple[str, ...], markdown: bool
+) -> None:
     if markdown:
         for line in (headings, ("---",) * len(headings), *rows):
             print(f"| {' | '.join(line)} |")
         return
-    left = ("name", "cell", "verdict")
-    print_table(
-        f"Test accuracy in % ({scale} scale, preset {preset}): the paper's number and our median",
-        {heading: "left" if heading in left else "right" for heading in headings},
-        rows,
-    )
+    print_table(title, {heading: "left" if heading in left else "right" for heading in headings}, rows)
 
 
 def row_of(claim: "Claim") -> tuple[str, ...]:

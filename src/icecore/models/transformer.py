@@ -17,7 +17,8 @@ NORM_EPSILON = 1e-5
 BASE_STD = 0.02  # SOURCE: section 3 and GPT-2
 BASE_WIDTH = 1024  # the width whose gain `matched` keeps
 
-Record = Callable[[str, Tensor], None]
+# Told what is computed, by name; what it returns is gone on with.
+Hook = Callable[[str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,29 +82,22 @@ class Transformer(Model):
         return specs
 
     def hidden(
-        self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], record: Record | None = None
+        self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook | None = None
     ) -> Float[Tensor, "batch seq width"]:
-        """The residual stream after the final norm. `record` is told every step on the way (`trace`)."""
-        record = record or ignore
-        stream = parameters["token"][tokens] + parameters["position"][: tokens.shape[1]]
-        record("embedding", stream)
+        """The residual stream after the final norm. A `hook` sees every step, and may change it."""
+        hook = hook or unchanged
+        stream = hook("embedding", parameters["token"][tokens] + parameters["position"][: tokens.shape[1]])
         for layer in range(self.layers):
             block = f"block{layer}"
-            attended = self.attend(parameters, block, norm(stream, parameters, f"{block}.attention_norm"), record)
-            record(f"{block}.attention_out", attended)
-            stream = stream + attended
-            record(f"{block}.middle", stream)
+            attended = self.attend(parameters, block, norm(stream, parameters, f"{block}.attention_norm"), hook)
+            stream = hook(f"{block}.middle", stream + hook(f"{block}.attention_out", attended))
             inner = linear(norm(stream, parameters, f"{block}.mlp_norm"), parameters, f"{block}.mlp_in")
-            active = F.gelu(inner, approximate="tanh")
-            record(f"{block}.mlp_active", active)
-            stream = stream + linear(active, parameters, f"{block}.mlp_out")
-            record(f"{block}.stream", stream)
-        final = norm(stream, parameters, "final_norm")
-        record("final", final)
-        return final
+            active = hook(f"{block}.mlp_active", F.gelu(inner, approximate="tanh"))
+            stream = hook(f"{block}.stream", stream + linear(active, parameters, f"{block}.mlp_out"))
+        return hook("final", norm(stream, parameters, "final_norm"))
 
     def attend(
-        self, parameters: Parameters, block: str, x: Float[Tensor, "batch seq width"], record: Record
+        self, parameters: Parameters, block: str, x: Float[Tensor, "batch seq width"], hook: Hook
     ) -> Float[Tensor, "batch seq width"]:
         batch, length, width = x.shape
         split = (batch, length, self.heads, width // self.heads)
@@ -117,9 +111,7 @@ class Transformer(Model):
         else:
             scores = heads_of("q") @ heads_of("k").transpose(2, 3) / math.sqrt(split[-1])
             future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
-            weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
-            record(f"{block}.attention", weights)
-            mixed = weights @ value
+            mixed = hook(f"{block}.attention", scores.masked_fill(future, -torch.inf).softmax(dim=-1)) @ value
         return linear(mixed.transpose(1, 2).reshape(batch, length, width), parameters, f"{block}.out")
 
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
@@ -133,13 +125,18 @@ class Transformer(Model):
         (batch, seq, width); blockN.mlp_active: (batch, seq, 4 width); logits: (batch, seq, vocab).
         """
         values: dict[str, Tensor] = {}
-        hidden = self.hidden(parameters, tokens, values.__setitem__)
+
+        def keep(name: str, value: Tensor) -> Tensor:
+            values[name] = value
+            return value
+
+        hidden = self.hidden(parameters, tokens, keep)
         values["logits"] = self.unembed(parameters, hidden)
         return values
 
 
-def ignore(_name: str, _value: Tensor) -> None:
-    """Record nothing."""
+def unchanged(_name: str, value: Tensor) -> Tensor:
+    return value
 
 
 def norm(x: Tensor, parameters: Parameters, name: str) -> Tensor:

@@ -14,6 +14,7 @@ from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 
 BODY = ("attention", "mlp", "norm")
+TRAIN = " (train)"  # ends the label of an accuracy on the training set
 PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
 
 
@@ -68,7 +69,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
     values = [100 * record[key] for record in runs]
     ours = statistics.median(values) if values else None
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
-    label = cell.label + (" (train)" if key == "train_accuracy" else "")
+    label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
     return Claim(
         name,
@@ -95,6 +96,19 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
         tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
         agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
     return tolerance, reason, "not run" if ours is None else "reproduced" if agrees else "differs"
+
+
+def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """As the paper prints it, a row a task and a column a model: our median and, in brackets, the paper's number."""
+    places = [(claim, *claim.cell.split(", ", 1)) for claim in claims]
+    columns = list(dict.fromkeys(column.removesuffix(TRAIN) for _, _, column in places))
+    rows: dict[str, dict[str, str]] = {}
+    for claim, task, column in places:
+        row = f"{task}{TRAIN}" if column.endswith(TRAIN) else task
+        ours = "-" if claim.ours is None else f"{claim.ours:,}" if isinstance(claim.ours, int) else f"{claim.ours:.1f}"
+        paper = "" if claim.paper is None else f" ({claim.paper:,})"
+        rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper
+    return ("", *columns), [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
 
 
 def parameter_claims() -> list[Claim]:

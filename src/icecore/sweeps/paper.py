@@ -5,7 +5,7 @@ scripts (`training.presets`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from icecore.models import LSTM, Model, Transformer
@@ -17,6 +17,7 @@ FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
 GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
+HIGHER_RATE = 5e-3
 TRAINED = {"Random": "embeddings", "Normal": "all"}
 PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
 
@@ -31,8 +32,8 @@ class Scale:
     lstm: LSTM
     training: Callable[[str, Model, str], dict[str, Any]]  # of a task's name, the model and what trains
 
-    def cell(self, task: str, column: str, model: Model, trainable: str, preset: str) -> Cell:
-        settings = self.training(task, model, trainable)
+    def cell(self, task: str, column: str, model: Model, trainable: str, preset: str, lr: float | None = None) -> Cell:
+        settings = self.training(task, model, trainable) | ({} if lr is None else {"lr": lr})
         return Cell(f"{task}, {column}", self.task(task, preset), model, trainable, preset, settings)
 
 
@@ -92,6 +93,25 @@ def gain(scale: Scale, preset: str) -> list[Cell]:
     return cells
 
 
+def init(scale: Scale, preset: str) -> list[Cell]:
+    """Random bodies narrower than 1024, as the scripts initialize them and with the gain of 1024; not in the paper.
+
+    Needle with a higher rate as well, of both: what a width fails at may be the rate's doing.
+    """
+    cells = []
+    for task in FOUR:
+        for kind in ("released", "matched"):
+            for width in WIDTHS[:-1]:
+                model = replace(scale.transformer(width, preset), init=kind)
+                label = f"Random {width}, {kind}"
+                cells.append(scale.cell(task, label, model, "embeddings", preset))
+                if task == "needle":
+                    cells.append(
+                        scale.cell(task, f"{label}, lr {HIGHER_RATE:g}", model, "embeddings", preset, HIGHER_RATE)
+                    )
+    return cells
+
+
 @dataclass(frozen=True)
 class Entry:
     """A table or figure. Without `cells`, `missing` says what it waits for."""
@@ -119,5 +139,6 @@ ENTRIES = {
     "fig6": Entry("circuit imitation", missing=OTHER_TASKS),
     "fig7": Entry("accuracy against width", fig7),
     "fig8": Entry("accuracy during memorization", missing=OTHER_TASKS),
+    "init": Entry("what the width hides: narrow bodies with the gain of 1024 (not in the paper)", init),
     "gain": Entry("accuracy over width and gain (not in the paper)", gain),
 }

@@ -145,6 +145,26 @@ class Task(abc.ABC):
             for row, goal, mask in zip(tokens, targets, scored, strict=True)
         ]
 
+    def read(self, text: str) -> tuple[int, ...]:
+        """A prompt in the task's own notation; if it has none, token numbers with spaces between."""
+        words = text.split()
+        require(
+            bool(words) and all(word.isdigit() for word in words), f"{self.name} reads tokens, as '3 4', not '{text}'"
+        )
+        return self.checked_prompt(tuple(map(int, words)))
+
+    def words(self, tokens: Sequence[int]) -> list[str]:
+        """Tokens as that notation writes them."""
+        return [str(token) for token in tokens]
+
+    def checked_prompt(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        unknown = [token for token in tokens if not 0 <= token < self.vocab_size]
+        require(not unknown, f"{self.name} has the tokens 0 to {self.vocab_size - 1}, not {unknown}")
+        require(
+            len(tokens) <= self.max_length, f"{self.name} has up to {self.max_length} tokens, the prompt {len(tokens)}"
+        )
+        return tokens
+
     def test_items(self) -> list[Item]:
         return self.items(self.test_set())
 

@@ -2,7 +2,7 @@
 
 import collections
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -53,6 +53,25 @@ class DecimalAddition(PlainTask):
     @property
     def max_length(self) -> int:
         return self.prompt_length + self.digits + 1
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """`9 3 + 1 7 =`, every number reversed, with or without spaces; digits after the = begin the answer."""
+        problem, equals, answer = text.replace(" ", "").partition("=")
+        numbers = problem.split("+")
+        require(
+            equals == "="
+            and len(numbers) == 2
+            and all(part.isdigit() and len(part) == self.digits for part in numbers)
+            and (not answer or answer.isdigit()),
+            f"decimal-addition reads two numbers of {self.digits} digits, reversed, as in '9 3 + 1 7 =', not '{text}'",
+        )
+        first, second = ([int(digit) for digit in number] for number in numbers)
+        begun = [FIRST_ANSWER_DIGIT + int(digit) for digit in answer]
+        return self.checked_prompt((*first, PLUS, *second, EQUALS, *begun))
+
+    def words(self, tokens: Sequence[int]) -> list[str]:
+        special = {PLUS: "+", EQUALS: "=", PADDING: " ", STOP: "."}
+        return [special.get(token, str(token % FIRST_ANSWER_DIGIT)) for token in tokens]
 
     def plain_item(self, rng: random.Random) -> Item:
         first, second = self.plain_number(rng), self.plain_number(rng)

@@ -3,6 +3,8 @@
 import collections
 import random
 import statistics
+import string
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -14,6 +16,8 @@ from icecore.tasks.drawing import below, half_words, largest_first, scale_half_w
 from icecore.tasks.holdout import narrow_type
 from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
 from icecore.tasks.plain import require_test_size
+
+MARKERS = tuple(string.ascii_letters)  # how markers are written: a, b, ...
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,29 @@ class Needle(OneAnswerTask):
     @property
     def first_query(self) -> int:
         return self.first_marker + (self.markers if self.query == "own-token" else 0)
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """`a 1 b 2 b`: letters are markers, numbers values, and the last letter is the query."""
+        words, letters = text.replace("?", " ").split(), MARKERS[: self.markers]
+        markers, values = words[::2], words[1::2]
+        require(
+            len(words) % 2 == 1
+            and set(markers) <= set(letters)
+            and all(word.isdigit() and 1 <= int(word) <= self.values for word in values),
+            f"needle reads markers (a to {letters[-1]}) and values (1 to {self.values}) in turn and then the query, "
+            f"as in 'a 1 b 2 b', not '{text}'",
+        )
+        tokens = [MARKERS.index(word) + self.first_marker if word in MARKERS else int(word) for word in words]
+        tokens[-1] += self.first_query - self.first_marker
+        return self.checked_prompt(tuple(tokens))
+
+    def words(self, tokens: Sequence[int]) -> list[str]:
+        def word(token: int) -> str:
+            if token >= self.first_query and self.query == "own-token":
+                return f"{MARKERS[token - self.first_query]}?"
+            return str(token) if token < self.first_marker else MARKERS[token - self.first_marker]
+
+        return [word(token) for token in tokens]
 
     def plain_item(self, rng: random.Random) -> Item:
         pairs = rng.randint(1, self.max_pairs)

@@ -3,7 +3,7 @@
 import collections
 import functools
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,6 +72,17 @@ class Parentheses(OneAnswerTask):
     @property
     def max_length(self) -> int:
         return 2 * self.max_pairs + 1
+
+    def read(self, text: str) -> tuple[int, ...]:
+        """`( ( ) )`, with or without spaces and the closing ?."""
+        characters = text.replace(" ", "").removesuffix("?")
+        require(
+            bool(characters) and set(characters) <= set("()"), f"parentheses reads '( ( ) )' and the like, not '{text}'"
+        )
+        return self.checked_prompt((*(OPEN if one == "(" else CLOSE for one in characters), QUESTION))
+
+    def words(self, tokens: Sequence[int]) -> list[str]:
+        return [" ()?"[token] for token in tokens]
 
     def plain_item(self, rng: random.Random) -> Item:
         mutate = rng.randint(0, 3)

@@ -1,0 +1,85 @@
+"""What heads look at: attention maps of any prompt, and the two steps of induction in the needle task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from icecore.analysis.moments import ROWS_AT_ONCE
+from icecore.errors import InputError
+from icecore.models import Parameters, Transformer
+from icecore.tasks import Batch, Needle
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head and its score; layers and heads are counted from 1, as in the paper."""
+
+    layer: int
+    head: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Induction:
+    """Mean attention, by layer and head, and what a head that looks everywhere alike would have."""
+
+    value_to_marker: Float[Tensor, "layer head"]
+    query_to_value: Float[Tensor, "layer head"]
+    value_to_marker_uniform: float
+    query_to_value_uniform: float
+
+    @staticmethod
+    def best(scores: Float[Tensor, "layer head"], layer: int | None = None) -> Head:
+        """The head with the largest score, of one layer or of all."""
+        part = scores if layer is None else scores[layer - 1 : layer]
+        where = int(part.argmax())
+        row, head = divmod(where, part.shape[1])
+        return Head(row + 1 if layer is None else layer, head + 1, float(part.flatten()[where]))
+
+
+@torch.no_grad()
+def attention_maps(
+    model: Transformer, parameters: Parameters, prompt: Sequence[int]
+) -> Float[Tensor, "layer head query key"]:
+    """Where each token of a prompt looks."""
+    require_softmax(model)
+    tokens = torch.tensor([list(prompt)], device=parameters["token"].device)
+    values = model.trace(parameters, tokens)
+    return torch.stack([values[f"block{layer}.attention"][0] for layer in range(model.layers)])
+
+
+@torch.no_grad()
+def induction_scores(model: Transformer, parameters: Parameters, task: Needle, batch: Batch) -> Induction:
+    """Attention from every value to its marker, and from the query to its value, over a batch of needle items."""
+    require_softmax(model)
+    device = parameters["token"].device
+    to_marker = torch.zeros((model.layers, model.heads), dtype=torch.float64, device=device)
+    to_value, uniform = to_marker.clone(), torch.zeros(2, dtype=torch.float64, device=device)
+    pairs = 0
+    for begin in range(0, len(batch), ROWS_AT_ONCE):
+        rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+        query = rows.lengths - 1  # the markers stand before it at even places, each before its value
+        asked = rows.tokens.gather(1, query[:, None]) - (task.first_query - task.first_marker)
+        column = torch.arange(rows.tokens.shape[1], device=device)
+        is_marker = (column % 2 == 0) & (column < query[:, None])
+        value_of_asked = (is_marker & (rows.tokens == asked)).int().argmax(dim=1) + 1
+        row, place = (is_marker.roll(1, dims=1) & (column % 2 == 1)).nonzero(as_tuple=True)
+        each = torch.arange(len(rows), device=device)
+        values = model.trace(parameters, rows.tokens)
+        for layer in range(model.layers):
+            attention = values[f"block{layer}.attention"]
+            to_marker[layer] += attention[row, :, place, place - 1].double().sum(dim=0)
+            to_value[layer] += attention[each, :, query, value_of_asked].double().sum(dim=0)
+        uniform += torch.stack([(1 / (place + 1).double()).sum(), (1 / (query + 1).double()).sum()])
+        pairs += len(row)
+    return Induction(
+        to_marker / pairs, to_value / len(batch), float(uniform[0]) / pairs, float(uniform[1]) / len(batch)
+    )
+
+
+def require_softmax(model: Transformer) -> None:
+    if model.attention != "softmax":
+        raise InputError(f"{model.attention} attention has no map: every token looks alike at all before it")

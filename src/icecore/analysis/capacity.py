@@ -1,0 +1,47 @@
+"""How many bits a model has memorized: as the paper counts, and by what its loss says."""
+
+import math
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Bits, in all and for each parameter."""
+
+    accuracy_bits: float  # SOURCE: Table 3; accuracy x items x log2 answers, chance not taken off
+    loss_bits: float  # the sum over items of what the model knows of the answer, at least 0
+    trained_parameters: int
+    parameters: int
+
+    @property
+    def accuracy_bits_per_trained(self) -> float:
+        return self.accuracy_bits / self.trained_parameters
+
+    @property
+    def loss_bits_per_trained(self) -> float:
+        return self.loss_bits / self.trained_parameters
+
+    @property
+    def accuracy_bits_per_parameter(self) -> float:
+        return self.accuracy_bits / self.parameters
+
+    @property
+    def loss_bits_per_parameter(self) -> float:
+        return self.loss_bits / self.parameters
+
+
+def capacity(
+    is_right: Float[Tensor, " item"],
+    cross_entropy: Float[Tensor, " item"],
+    answers: int,
+    trained_parameters: int,
+    parameters: int,
+) -> Capacity:
+    """From each item's answer, right (1) or not (0), and its cross-entropy in nats among so many answers."""
+    known = (math.log2(answers) - cross_entropy.double() / math.log(2)).clamp(min=0)
+    return Capacity(
+        float(is_right.double().sum()) * math.log2(answers), float(known.sum()), trained_parameters, parameters
+    )

@@ -1,0 +1,115 @@
+"""Modular addition: does the embedding lie on circles, and does the model use them? Each metric needs its control.
+
+An untrained model can score near 1 on gradient symmetricity and distance irrelevance: never show one without it.
+"""
+
+import itertools
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from icecore.models import Parameters, Transformer
+
+# right: the logit of the right answer; largest-wrong: the largest logit of the others.
+Logit = Literal["right", "largest-wrong"]
+TRIPLES, TRIPLES_SEED = 100, 42  # SOURCE: the metric's definition
+SUMS_AT_ONCE = 4_000
+
+
+@dataclass(frozen=True)
+class Circles:
+    """Of an embedding of 0 to p - 1."""
+
+    circularity: float  # the mean over the first four components
+    by_component: tuple[float, ...]
+    spectrum: tuple[float, ...]  # the share of variance of each frequency from 1 to p // 2
+    key_frequencies: tuple[int, ...]  # those that have more than KEY_TIMES their even share, the largest first
+
+
+KEY_TIMES = 3.0
+
+
+def components(embedding: Float[Tensor, "number width"], count: int = 4) -> Float[Tensor, "number {count}"]:
+    """The numbers' coordinates on the first principal components."""
+    centred = (embedding - embedding.mean(dim=0)).double()
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
+    return u[:, :count] * s[:count]
+
+
+def circles(embedding: Float[Tensor, "number width"]) -> Circles:
+    each = tuple(map(circularity, components(embedding).T))
+    spectrum = fourier_spectrum(embedding)
+    order = sorted(range(len(spectrum)), key=lambda index: -spectrum[index])
+    key = tuple(index + 1 for index in order if spectrum[index] > KEY_TIMES / len(spectrum))
+    return Circles(sum(each) / len(each), each, spectrum, key)
+
+
+def circularity(values: Float[Tensor, " number"]) -> float:
+    """How much of a component is one wave: the largest 2 |sum v_t e^(2 pi i k t / p)|^2 / (p sum v^2), at most 1."""
+    power = torch.fft.fft(values.double()).abs()[1 : len(values) // 2 + 1] ** 2
+    return min(1.0, float(2 * power.max() / (len(values) * (values.double() ** 2).sum())))
+
+
+def strongest_frequency(values: Float[Tensor, " number"]) -> int:
+    return 1 + int(torch.fft.fft(values.double()).abs()[1 : len(values) // 2 + 1].argmax())
+
+
+def circle_pair(places: Float[Tensor, "number component"]) -> tuple[int, int]:
+    """Of some components, the two that are most nearly one wave each, of the same frequency if there are such."""
+    strongest = [strongest_frequency(column) for column in places.T]
+    score = [circularity(column) for column in places.T]
+    pairs = list(itertools.combinations(range(places.shape[1]), 2))
+    return max(pairs, key=lambda pair: (strongest[pair[0]] == strongest[pair[1]], score[pair[0]] + score[pair[1]]))
+
+
+def fourier_spectrum(embedding: Float[Tensor, "number width"]) -> tuple[float, ...]:
+    """The share of all variance that each frequency has."""
+    power = (torch.fft.fft(embedding.double(), dim=0).abs() ** 2).sum(dim=1)[1 : len(embedding) // 2 + 1]
+    return tuple((power / power.sum()).tolist())
+
+
+def gradient_symmetricity(model: Transformer, parameters: Parameters, modulus: int) -> float:
+    """The mean cosine between the gradients of a logit with respect to the two tokens' embeddings."""
+    triples = torch.tensor(random_triples(modulus), device=parameters["token"].device)
+    leaf: list[Tensor] = []
+
+    def make_leaf(name: str, value: Tensor) -> Tensor:
+        if name == "embedding":
+            leaf.append(value.detach().requires_grad_())
+            return leaf[0]
+        return value
+
+    with torch.enable_grad():
+        logits = model.unembed(parameters, model.hidden(parameters, triples[:, :2], make_leaf)[:, -1])
+        (gradient,) = torch.autograd.grad(logits.gather(1, triples[:, 2:]).sum(), leaf)
+    return float(torch.cosine_similarity(gradient[:, 0], gradient[:, 1], dim=1).mean())
+
+
+def random_triples(modulus: int) -> list[tuple[int, int, int]]:
+    """SOURCE: the first hundred of all triples, shuffled by Python's generator with seed 42."""
+    order = list(range(modulus**3))
+    random.Random(TRIPLES_SEED).shuffle(order)
+    return [(index // modulus**2, index // modulus % modulus, index % modulus) for index in order[:TRIPLES]]
+
+
+@torch.no_grad()
+def distance_irrelevance(model: Transformer, parameters: Parameters, modulus: int, logit: Logit = "right") -> float:
+    """How much of the logits' spread is left where a - b is fixed: 1 if the difference does not matter."""
+    device = parameters["token"].device
+    pairs = torch.tensor(list(itertools.product(range(modulus), repeat=2)), device=device)
+    total, distance = pairs.sum(dim=1) % modulus, (pairs[:, 0] - pairs[:, 1]) % modulus
+    table = torch.zeros((modulus, modulus), dtype=torch.float64, device=device)
+    for begin in range(0, len(pairs), SUMS_AT_ONCE):
+        part = slice(begin, begin + SUMS_AT_ONCE)
+        logits = model.unembed(parameters, model.hidden(parameters, pairs[part])[:, -1])[:, :modulus].double()
+        right = logits.gather(1, total[part][:, None])
+        if logit == "largest-wrong":
+            wrong = logits.scatter(1, total[part][:, None], -torch.inf)
+            table[total[part], distance[part]] = wrong.amax(dim=1)
+        else:
+            table[total[part], distance[part]] = right[:, 0]
+    return float(table.std(dim=0, correction=0).mean() / table.std(correction=0))

@@ -1,0 +1,112 @@
+"""Mean and covariance of activations, from batches of them: memory does not grow with their number."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from icecore.models import Parameters, Transformer
+from icecore.tasks import Batch
+
+# all: every position, padding too; read: up to the last scored one; scored: those; last: the last scored one.
+Positions = Literal["all", "read", "scored", "last"]
+POSITIONS: tuple[Positions, ...] = ("all", "read", "scored", "last")
+ROWS_AT_ONCE = 250
+
+
+class Moments:
+    """Of vectors of some width. Sums are float64; products within a batch, centred first, have the vectors' type."""
+
+    def __init__(self, width: int, device: torch.device | str = "cpu") -> None:
+        self.count = 0
+        self.mean = torch.zeros(width, dtype=torch.float64, device=device)
+        self.scatter = torch.zeros((width, width), dtype=torch.float64, device=device)
+
+    def add(self, values: Float[Tensor, "item width"]) -> None:
+        """Take in more vectors; SOURCE: Chan, Golub & LeVeque 1979, the update of two sets' moments."""
+        if len(values) == 0:
+            return
+        mean = values.double().mean(dim=0)
+        centred = values - mean.to(values.dtype)
+        total = self.count + len(values)
+        shift = mean - self.mean
+        self.scatter += (centred.T @ centred).double()
+        self.scatter += shift.outer(shift) * (self.count * len(values) / total)
+        self.mean += shift * (len(values) / total)
+        self.count = total
+
+    @property
+    def covariance(self) -> Float[Tensor, "width width"]:
+        return self.scatter / max(1, self.count)
+
+    def directions(self, count: int) -> Float[Tensor, "width {count}"]:
+        """The eigenvectors of the largest eigenvalues, the first first."""
+        return torch.linalg.eigh(self.scatter).eigenvectors.flip(1)[:, :count]
+
+    def neurons(self, count: int) -> Float[Tensor, "width {count}"]:
+        """The coordinates of largest variance, as unit vectors."""
+        top = self.scatter.diagonal().topk(count).indices
+        return torch.eye(len(self.mean), dtype=self.scatter.dtype, device=self.scatter.device)[:, top]
+
+    def explained(self, basis: Float[Tensor, "width direction"]) -> float:
+        """The share of all variance within orthonormal directions."""
+        total = self.scatter.trace()
+        return float((basis * (self.scatter @ basis)).sum() / total) if total > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Shares of variance within the top directions and the top neurons."""
+
+    directions: float
+    neurons: float
+
+
+def explained(moments: Moments, count: int = 10) -> Explained:
+    """SOURCE: Table 4, with 10 directions."""
+    count = min(count, len(moments.mean))
+    return Explained(moments.explained(moments.directions(count)), moments.explained(moments.neurons(count)))
+
+
+def streams_of(model: Transformer) -> list[str]:
+    """The places of Table 4: Emb, L1, L2, ... and, after the last, what the final norm makes of it."""
+    return ["embedding", *(f"block{layer}.stream" for layer in range(model.layers)), "final"]
+
+
+def chosen(batch: Batch, positions: Positions) -> Bool[Tensor, "batch seq"]:
+    column = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
+    if positions == "all":
+        return torch.ones_like(batch.scored)
+    if positions == "scored":
+        return batch.scored
+    lengths = batch.lengths[:, None]
+    return column < lengths if positions == "read" else column == lengths - 1
+
+
+@torch.no_grad()
+def moments_of(
+    model: Transformer,
+    parameters: Parameters,
+    batches: Batch | Iterable[Batch],
+    positions: Positions = "read",
+    places: Iterable[str] | None = None,
+) -> dict[str, Moments]:
+    """The moments of the residual stream at each place, over the chosen positions of all batches."""
+    device = parameters["token"].device
+    wanted = list(places or streams_of(model))
+    found = {place: Moments(model.width, device) for place in wanted}
+    for batch in [batches] if isinstance(batches, Batch) else batches:
+        for begin in range(0, len(batch), ROWS_AT_ONCE):
+            rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+            mask = chosen(rows, positions)
+
+            def take(name: str, value: Tensor, mask: Tensor = mask) -> Tensor:
+                if name in found:
+                    found[name].add(value[mask])
+                return value
+
+            model.hidden(parameters, rows.tokens, take)
+    return found

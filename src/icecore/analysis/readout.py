@@ -1,0 +1,110 @@
+"""U alone, solved instead of trained: the best linear readout of the untouched random body."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.analysis.moments import ROWS_AT_ONCE
+from icecore.models import Model, Parameters
+from icecore.tasks import Batch
+
+PENALTIES = tuple(10.0**power for power in range(-8, 3))  # of ridge, times the mean of the features' squares
+KEPT_OUT = 0.1  # of the training items, by which the penalty is chosen
+LOGISTIC_ITERATIONS = 300
+LOGISTIC_PENALTY = 1e-6
+
+
+@dataclass(frozen=True)
+class Readout:
+    """Accuracies of a solved readout, over scored positions."""
+
+    kind: str
+    penalty: float
+    train_accuracy: float
+    test_accuracy: float
+    items: int
+
+
+@torch.no_grad()
+def features_of(
+    model: Model, parameters: Parameters, batch: Batch
+) -> tuple[Float[Tensor, "place width"], Int64[Tensor, " place"]]:
+    """What the unembedding would read at scored positions, and what it should say there."""
+    device = parameters["token"].device
+    found = []
+    for begin in range(0, len(batch), ROWS_AT_ONCE):
+        rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+        found.append(model.hidden(parameters, rows.tokens)[rows.scored])
+    return torch.cat(found), batch.targets[batch.scored].to(device)
+
+
+def ridge_readout(model: Model, parameters: Parameters, vocabulary: int, train: Batch, test: Batch) -> Readout:
+    """The least squares to one-hot answers, without a bias, as U has none; the penalty is chosen on items kept out."""
+    features, answers = features_of(model, parameters, train)
+    kept = max(1, int(len(features) * (1 - KEPT_OUT)))
+    fitted, chosen_by = slice(None, kept), slice(kept, None)
+    scored = [
+        (accuracy(weights, features[chosen_by], answers[chosen_by]), penalty)
+        for penalty, weights in solutions(features[fitted], answers[fitted], vocabulary, PENALTIES)
+    ]
+    penalty = max(scored)[1]
+    ((_, weights),) = solutions(features, answers, vocabulary, [penalty])
+    return made("ridge", penalty, weights, features, answers, features_of(model, parameters, test))
+
+
+def solutions(
+    features: Float[Tensor, "place width"],
+    answers: Int64[Tensor, " place"],
+    vocabulary: int,
+    penalties: Sequence[float],
+) -> list[tuple[float, Float[Tensor, "vocab width"]]]:
+    """The weights for each penalty, by one eigendecomposition."""
+    x = features.double()
+    gram, cross = x.T @ x, x.T @ F.one_hot(answers, vocabulary).double()
+    values, vectors = torch.linalg.eigh(gram)
+    rotated, scale = vectors.T @ cross, values.clamp(min=0).mean()
+    return [
+        (penalty, (vectors @ (rotated / (values.clamp(min=0) + penalty * scale)[:, None])).T.to(features.dtype))
+        for penalty in penalties
+    ]
+
+
+def logistic_readout(model: Model, parameters: Parameters, vocabulary: int, train: Batch, test: Batch) -> Readout:
+    """The least cross-entropy, the loss that U is trained by: convex, so a solver finds its optimum."""
+    features, answers = features_of(model, parameters, train)
+    weights = torch.zeros((vocabulary, features.shape[1]), device=features.device, requires_grad=True)
+    solver = torch.optim.LBFGS(
+        [weights], max_iter=LOGISTIC_ITERATIONS, history_size=20, line_search_fn="strong_wolfe", tolerance_grad=1e-6
+    )
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = F.cross_entropy(features @ weights.T, answers) + LOGISTIC_PENALTY * weights.square().sum()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)
+    best = weights.detach()
+    return made("logistic", LOGISTIC_PENALTY, best, features, answers, features_of(model, parameters, test))
+
+
+def made(
+    kind: str,
+    penalty: float,
+    weights: Float[Tensor, "vocab width"],
+    features: Float[Tensor, "place width"],
+    answers: Int64[Tensor, " place"],
+    test: tuple[Float[Tensor, "other width"], Int64[Tensor, " other"]],
+) -> Readout:
+    return Readout(kind, penalty, accuracy(weights, features, answers), accuracy(weights, *test), len(features))
+
+
+def accuracy(
+    weights: Float[Tensor, "vocab width"], features: Float[Tensor, "place width"], answers: Int64[Tensor, " place"]
+) -> float:
+    return float(((features @ weights.T).argmax(dim=1) == answers).double().mean())

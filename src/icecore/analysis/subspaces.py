@@ -1,0 +1,124 @@
+"""Is the subspace enough? Accuracy when the residual stream keeps, or loses, its top directions: the causal test."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.analysis.moments import ROWS_AT_ONCE, Moments
+from icecore.models import Parameters, Transformer
+from icecore.tasks import Batch, Task
+
+# directions, neurons: the top ones of the trained model; random: orthonormal ones that know nothing; untrained: the
+# top directions of the same body with its initial embeddings.
+Basis = Literal["directions", "neurons", "random", "untrained"]
+Mode = Literal["keep", "remove"]
+BASES: tuple[Basis, ...] = ("directions", "neurons", "random", "untrained")
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """Some directions around a mean."""
+
+    mean: Float[Tensor, " width"]
+    basis: Float[Tensor, "width direction"]
+
+    def keep(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
+        """What lies within the directions; elsewhere the mean."""
+        return self.mean + self.within(x)
+
+    def remove(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
+        """All but that; within the directions the mean."""
+        return x - self.within(x)
+
+    def within(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
+        return ((x - self.mean) @ self.basis) @ self.basis.T
+
+
+def basis_of(
+    kind: Basis, count: int, moments: Moments, untrained: Moments, seed: int = 0
+) -> Float[Tensor, "width {count}"]:
+    if kind == "neurons":
+        return moments.neurons(count)
+    if kind == "random":
+        drawn = torch.randn((len(moments.mean), count), generator=torch.Generator().manual_seed(seed))
+        return torch.linalg.qr(drawn.double()).Q.to(moments.mean.device)
+    return (untrained if kind == "untrained" else moments).directions(count)
+
+
+@torch.no_grad()
+def predict_with(
+    model: Transformer,
+    parameters: Parameters,
+    batch: Batch,
+    edits: Mapping[str, Callable[[Tensor], Tensor]],
+) -> Int64[Tensor, "batch seq"]:
+    """The model's answers when what is computed at some places is changed on the way."""
+
+    def change(name: str, value: Tensor) -> Tensor:
+        return edits[name](value) if name in edits else value
+
+    found = []
+    for begin in range(0, len(batch), ROWS_AT_ONCE):
+        tokens = batch.tokens[begin : begin + ROWS_AT_ONCE].to(parameters["token"].device)
+        found.append(model.unembed(parameters, model.hidden(parameters, tokens, change)).argmax(dim=-1))
+    return torch.cat(found)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracy against the number of directions; `shuffled` is against answers of other items, what chance gives."""
+
+    basis: str
+    mode: str
+    places: tuple[str, ...]
+    counts: tuple[int, ...]
+    accuracy: tuple[float, ...]
+    shuffled: tuple[float, ...]
+
+
+def accuracy_curve(
+    model: Transformer,
+    parameters: Parameters,
+    task: Task,
+    batch: Batch,
+    moments: Mapping[str, Moments],
+    untrained: Mapping[str, Moments],
+    counts: Sequence[int],
+    basis: Basis = "directions",
+    mode: Mode = "keep",
+    places: Iterable[str] = (),
+) -> Curve:
+    """Edit the stream at `places` (all that `moments` has, if none is named), more and more of it."""
+    where = tuple(places) or tuple(name for name in moments if name != "final")
+    batch = batch.to(parameters["token"].device)
+    mixed = shuffled_answers(batch)
+    right, by_chance = [], []
+    for count in counts:
+        edits = {}
+        for place in where:
+            kind = basis_of(basis, count, moments[place], untrained[place])
+            subspace = Subspace(moments[place].mean.float(), kind.float())
+            edits[place] = subspace.keep if mode == "keep" else subspace.remove
+        predictions = predict_with(model, parameters, batch, edits)
+        right.append(float(task.accuracies(predictions, batch)["accuracy"]))
+        by_chance.append(float(task.accuracies(predictions, mixed)["accuracy"]))
+    return Curve(basis, mode, where, tuple(counts), tuple(right), tuple(by_chance))
+
+
+def shuffled_answers(batch: Batch) -> Batch:
+    """The same questions with the answers permuted among the scored positions."""
+    targets = batch.targets.clone()
+    answers = targets[batch.scored]
+    order = torch.randperm(len(answers), generator=torch.Generator().manual_seed(0)).to(answers.device)
+    targets[batch.scored] = answers[order]
+    return Batch(batch.tokens, targets, batch.scored, *batch.parts()[3:])
+
+
+def counts_up_to(width: int) -> tuple[int, ...]:
+    """1, 2, 5, 10, 20, 50, ... and the whole width."""
+    steps = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]
+    return (*(count for count in steps if count < width), width)

@@ -1,0 +1,202 @@
+"""What is inside a trained run: every analysis that fits it, each with its control, as one table of numbers."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icecore.analysis.attention import Induction, attention_maps, induction_scores
+from icecore.analysis.capacity import capacity
+from icecore.analysis.circles import circles, distance_irrelevance, gradient_symmetricity
+from icecore.analysis.moments import Moments, Positions, explained, moments_of, streams_of
+from icecore.analysis.readout import logistic_readout, ridge_readout
+from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
+from icecore.errors import InputError, unknown_name
+from icecore.models import Transformer, initialize
+from icecore.seeding import make_generator
+from icecore.tasks import Batch, Memorization, ModularAddition, Needle
+from icecore.training import Population, RunConfig
+
+TOP = 10  # SOURCE: Table 4
+SAMPLE = 2_000  # training items that directions are found on
+READOUT_SAMPLE = 20_000  # and that readouts of a stream are solved on
+MAPS = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One seed of a run, and the same seed before training."""
+
+    config: RunConfig
+    model: Transformer
+    parameters: dict[str, Tensor]
+    untrained: dict[str, Tensor]
+    sample: Batch
+    trained_parameters: int
+    frozen_parameters: int
+
+    @staticmethod
+    def of(config: RunConfig, population: Population, seed: int) -> "Subject":
+        model = config.model
+        if not isinstance(model, Transformer):
+            raise InputError(f"only transformers are looked into; the run has the model {model.name}")
+        if seed not in config.seeds:
+            raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
+        device = population.device
+        untrained = {name: value.to(device) for name, value in initialize(model, config.sizes, seed).items()}
+        sample = config.task.sample(SAMPLE, make_generator(0, "analysis"))
+        parameters = population.parameters(config.seeds.index(seed))
+        return Subject(config, model, parameters, untrained, sample, *population.counts())
+
+    def moments(self, positions: Positions) -> tuple[dict[str, Moments], dict[str, Moments]]:
+        """Of the trained model, and of the untrained one on the same items."""
+        trained, untrained = (
+            moments_of(self.model, each, self.sample, positions) for each in (self.parameters, self.untrained)
+        )
+        return trained, untrained
+
+
+def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
+    """Table 4: shares of variance within the top 10 directions and neurons, at each place."""
+    trained, untrained = subject.moments(positions)
+    return {
+        "positions": positions,
+        "activations": trained["embedding"].count,
+        "trained": {place: asdict(explained(trained[place], TOP)) for place in streams_of(subject.model)},
+        "untrained": {place: asdict(explained(untrained[place], TOP)) for place in streams_of(subject.model)},
+    }
+
+
+def causal(subject: Subject, positions: Positions, items: int) -> dict[str, Any]:
+    """Accuracy when the stream, at every place at once, keeps or loses more and more directions."""
+    trained, untrained = subject.moments(positions)
+    task = subject.config.task
+    test = task.test_set()[:items]
+    counts = counts_up_to(subject.model.width)
+    curves = [
+        accuracy_curve(subject.model, subject.parameters, task, test, trained, untrained, counts, basis, mode)
+        for mode in ("keep", "remove")
+        for basis in BASES
+    ]
+    return {"items": len(test), "curves": [asdict(curve) for curve in curves]}
+
+
+def attention(subject: Subject, prompt: str | None) -> dict[str, Any]:
+    """Figure 2: where the tokens of a prompt look; of needle, the scores of both steps of induction."""
+    task = subject.config.task
+    found: dict[str, Any] = {}
+    if isinstance(task, Needle):
+        test = task.test_set()
+        for name, parameters in (("trained", subject.parameters), ("untrained", subject.untrained)):
+            scores = induction_scores(subject.model, parameters, task, test)
+            found[name] = {
+                "value_to_marker": scores.value_to_marker.tolist(),
+                "query_to_value": scores.query_to_value.tolist(),
+                "best_value_to_marker": asdict(Induction.best(scores.value_to_marker)),
+                "best_query_to_value": asdict(Induction.best(scores.query_to_value)),
+                "uniform": [scores.value_to_marker_uniform, scores.query_to_value_uniform],
+            }
+    if prompt is None:
+        prompt = MAPS if isinstance(task, Needle) and task.max_pairs >= 4 else None
+    if prompt is not None:
+        tokens = task.read(prompt)
+        maps = attention_maps(subject.model, subject.parameters, tokens)
+        found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps.tolist()}
+    return found
+
+
+def modular(subject: Subject) -> dict[str, Any]:
+    """Figure 3's numbers: circles in the embedding, and whether the logits use them."""
+    task = subject.config.task
+    if not isinstance(task, ModularAddition):
+        raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
+
+    def of(parameters: dict[str, Tensor]) -> dict[str, Any]:
+        ring = asdict(circles(parameters["token"][: task.modulus]))
+        spectrum = ring.pop("spectrum")
+        return {
+            **ring,
+            "gradient_symmetricity": gradient_symmetricity(subject.model, parameters, task.modulus),
+            "distance_irrelevance": distance_irrelevance(subject.model, parameters, task.modulus),
+            "distance_irrelevance_of_largest_wrong": distance_irrelevance(
+                subject.model, parameters, task.modulus, "largest-wrong"
+            ),
+            "spectrum": spectrum,
+        }
+
+    return {"trained": of(subject.parameters), "untrained": of(subject.untrained)}
+
+
+def readout(subject: Subject) -> dict[str, Any]:
+    """The best that the unembedding alone could do on the untouched body."""
+    task = subject.config.task
+    train = task.train_set()
+    if train is None:
+        train = task.sample(READOUT_SAMPLE, make_generator(0, "readout"))
+    each = [
+        solve(subject.model, subject.untrained, task.vocab_size, train, task.test_set())
+        for solve in (ridge_readout, logistic_readout)
+    ]
+    return {"readouts": [asdict(one) for one in each], "floors": task.floors()}
+
+
+@torch.no_grad()
+def memorized(subject: Subject) -> dict[str, Any]:
+    """Table 3: bits, of the trained and of the untrained model."""
+    task = subject.config.task
+    if not isinstance(task, Memorization):
+        raise InputError(f"bits are those of memorization; the run is of {task.name}")
+    batch = task.test_set()
+
+    def of(parameters: dict[str, Tensor]) -> dict[str, float]:
+        right, loss = [], []
+        for begin in range(0, len(batch), 4096):
+            rows = batch[begin : begin + 4096].to(parameters["token"].device)
+            logits = subject.model.logits(parameters, rows.tokens)[rows.scored]
+            answers = rows.targets[rows.scored]
+            right.append((logits.argmax(dim=1) == answers).float())
+            loss.append(F.cross_entropy(logits, answers, reduction="none"))
+        total = subject.trained_parameters + subject.frozen_parameters
+        found = capacity(torch.cat(right), torch.cat(loss), task.keys, subject.trained_parameters, total)
+        return {
+            **asdict(found),
+            "accuracy_bits_per_trained": found.accuracy_bits_per_trained,
+            "loss_bits_per_trained": found.loss_bits_per_trained,
+            "accuracy_bits_per_parameter": found.accuracy_bits_per_parameter,
+            "loss_bits_per_parameter": found.loss_bits_per_parameter,
+        }
+
+    return {"trained": of(subject.parameters), "untrained": of(subject.untrained)}
+
+
+def analyses_for(subject: Subject, what: list[str]) -> list[str]:
+    """The named analyses; by default those that fit the task."""
+    if not what:
+        fitting = {"attention": Needle, "modular": ModularAddition, "capacity": Memorization}
+        return [name for name in NAMES if isinstance(subject.config.task, fitting.get(name, object))]
+    for name in what:
+        if name not in NAMES:
+            raise unknown_name("analysis", name, NAMES)
+    return what
+
+
+NAMES = ["variance", "causal", "attention", "modular", "readout", "capacity"]
+
+
+def look_inside(
+    subject: Subject, what: list[str], positions: Positions = "read", prompt: str | None = None, items: int = 1_000
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each analysis by name, as it is finished."""
+    run: dict[str, Callable[[], dict[str, Any]]] = {
+        "variance": lambda: variance(subject, positions),
+        "causal": lambda: causal(subject, positions, items),
+        "attention": lambda: attention(subject, prompt),
+        "modular": lambda: modular(subject),
+        "readout": lambda: readout(subject),
+        "capacity": lambda: memorized(subject),
+    }
+    for name in analyses_for(subject, what):
+        yield name, run[name]()

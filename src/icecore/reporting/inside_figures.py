@@ -1,0 +1,103 @@
+"""Figures of what is inside a run: accuracy against k, attention maps (Figure 2), circles (Figure 3)."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from icecore.analysis.circles import circle_pair, components, strongest_frequency
+from icecore.reporting.inside import Subject
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; each line has a marker of its own as well.
+BASES = {
+    "directions": ("top directions", "#0072B2", "o"),
+    "neurons": ("top neurons", "#E69F00", "s"),
+    "untrained": ("the untrained model's", "#009E73", "^"),
+    "random": ("random directions", "#999999", "x"),
+}
+
+
+def draw_inside(subject: Subject, found: dict[str, dict[str, Any]], folder: Path) -> list[Path]:
+    """A figure for each analysis that has one, as PNG and PDF; the files."""
+    made: dict[str, Figure] = {}
+    if "causal" in found:
+        made["causal"] = causal_figure(found["causal"], subject.config.task.name)
+    if "prompt" in found.get("attention", {}):
+        made["attention"] = attention_figure(found["attention"]["prompt"])
+    if "modular" in found:
+        made["circles"] = circles_figure(subject)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, figure in made.items():
+        for ending in ("png", "pdf"):
+            files.append(folder / f"{name}.{ending}")
+            figure.savefig(files[-1], dpi=200)
+    return files
+
+
+def causal_figure(result: dict[str, Any], task: str) -> "Figure":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    for panel, mode in zip(figure.subplots(1, 2, sharey=True), ("keep", "remove"), strict=True):
+        for curve in result["curves"]:
+            if curve["mode"] != mode:
+                continue
+            label, colour, marker = BASES[curve["basis"]]
+            accuracy = [100 * value for value in curve["accuracy"]]
+            panel.plot(curve["counts"], accuracy, color=colour, marker=marker, markersize=4, label=label, clip_on=False)
+        panel.set_xscale("log")
+        panel.set_xlabel(f"directions {'kept' if mode == 'keep' else 'removed'}, k")
+        panel.set_ylim(0, 104)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("test accuracy, %")
+    figure.suptitle(f"{task}: the residual stream with k directions at every place", fontsize=10, x=0.01, ha="left")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
+def attention_figure(prompt: dict[str, Any]) -> "Figure":
+    """A panel a head, a row a layer; rows look, columns are looked at."""
+    from matplotlib.figure import Figure
+
+    maps, words = prompt["maps"], prompt["words"]
+    layers, heads = len(maps), len(maps[0])
+    figure = Figure(figsize=(1.9 * heads + 0.7, 2.0 * layers + 0.4), layout="constrained")
+    panels = figure.subplots(layers, heads, squeeze=False)
+    for layer, row in enumerate(panels):
+        for head, panel in enumerate(row):
+            panel.imshow(maps[layer][head], vmin=0, vmax=1, cmap="viridis")
+            panel.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+            panel.set_xticks(range(len(words)), words, fontsize=6)
+            panel.set_yticks(range(len(words)), words, fontsize=6)
+    figure.colorbar(panels[0, 0].images[0], ax=panels, label="attention", shrink=0.8)
+    figure.supylabel("from", fontsize=9)
+    figure.supxlabel("to", fontsize=9)
+    return figure
+
+
+def circles_figure(subject: Subject) -> "Figure":
+    """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    panels = figure.subplots(1, 2)
+    numbers = range(subject.config.task.vocab_size)
+    for panel, parameters, label in zip(
+        panels, (subject.parameters, subject.untrained), ("trained", "untrained"), strict=True
+    ):
+        places = components(parameters["token"]).cpu()
+        first, second = circle_pair(places)
+        turns = strongest_frequency(places[:, first])
+        colours = [number * turns % len(numbers) for number in numbers]
+        panel.scatter(places[:, first], places[:, second], c=colours, cmap="twilight", s=14)
+        panel.set_title(f"{label}, strongest frequency {turns}", fontsize=9)
+        panel.set_xlabel(f"component {first + 1}", fontsize=8)
+        panel.set_ylabel(f"component {second + 1}", fontsize=8)
+        panel.set_aspect("equal", adjustable="datalim")
+        panel.tick_params(labelsize=7)
+    figure.colorbar(panels[0].collections[0], ax=panels, label="number x frequency mod p", shrink=0.8)
+    return figure
