@@ -43,12 +43,14 @@ def test_trained_parameters_of_table_3():
 
 
 @pytest.mark.parametrize("width", [64, 1024])
-@pytest.mark.parametrize("init", ["released", "paper", "matched"])
+@pytest.mark.parametrize("init", ["released", "paper", "matched", "matched-all"])
 def test_initial_standard_deviations(init, width):
     model = Transformer(width=width, layers=2, init=init, gain=1.5)
     std = {name: spec.scale for name, spec in model.specs(SIZES).items() if len(spec.shape) > 1}
-    body = 1.5 * 0.02 * (math.sqrt(1024 / width) if init == "matched" else 1)
-    assert std["token"] == std["position"] == std["unembed"] == 0.02
+    matched = math.sqrt(1024 / width) if "matched" in init else 1
+    body = 1.5 * 0.02 * matched
+    assert std["token"] == std["position"] == 0.02
+    assert std["unembed"] == pytest.approx(0.02 * (matched if init == "matched-all" else 1))
     assert std["block1.q.weight"] == pytest.approx(body)
     assert std["block1.mlp_out.weight"] == pytest.approx(body / 2)
     assert std["block1.out.weight"] == pytest.approx(body if init == "paper" else body / 2)

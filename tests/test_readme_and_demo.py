@@ -33,8 +33,8 @@ def test_every_command_of_the_readme_exists(command, capsys):
 
 SHORT = Training(steps=3, lr=1e-2)
 SMALL = (
-    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT),
-    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT),
+    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT, SHORT),
+    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT, SHORT),
 )
 
 

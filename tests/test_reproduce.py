@@ -1,5 +1,6 @@
 """Sweeps, records and claims: nothing twice, nothing lost, damage named, verdicts by tolerances fixed beforehand."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -16,7 +17,7 @@ from icecore.cli import main
 from icecore.cli.reproduce import through_in
 from icecore.errors import InputError
 from icecore.models import Transformer
-from icecore.reporting.claims import claims_of, judge
+from icecore.reporting.claims import choices_of, claims_of, judge
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
 from icecore.reporting.readme import filled
 from icecore.store import Records, write_json
@@ -278,7 +279,7 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
     ("arguments", "message"),
     [
         (["reproduce", "tabel1"], "did you mean 'table1'?"),
-        (["reproduce", "table4"], "its analysis is not there yet"),
+        (["reproduce", "fig6"], "its tasks cannot be trained end to end yet"),
         (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
         (["claims", "fig9"], "unknown table or figure 'fig9'"),
@@ -374,3 +375,43 @@ def test_the_readmes_results_are_those_of_the_records():
     root = Path(__file__).parents[1]
     text = (root / "README.md").read_text()
     assert filled(text, root / "results") == text, "run make readme"
+
+
+def test_a_run_is_looked_into_while_its_weights_are_at_hand(tmp_path):
+    plain, looked_into = CELLS[:1], [dataclasses.replace(CELLS[0], is_looked_into=True)]
+    assert sweep(tmp_path, tmp_path / "runs", cells=plain) == ["modular-addition, Random, seeds 0, 1"]
+    before = (tmp_path / "runs.jsonl").read_text()
+    assert sweep(tmp_path, tmp_path / "other runs", cells=plain + looked_into), "trained again: its weights are gone"
+    assert (tmp_path / "runs.jsonl").read_text() == before, "a run keeps its first record"
+    assert sweep(tmp_path, tmp_path / "other runs", cells=looked_into + plain) == []
+    records = Records(tmp_path, name="inside.jsonl").read()
+    assert [one["seed"] for one in records] == [0, 1]
+    for one in records:
+        assert set(one["variance"]) == {"all", "read", "scored", "last"}
+        for shares in one["variance"].values():
+            assert set(shares) == {"embedding", "block0.stream", "block1.stream", "final"}
+            assert all(0 < neurons <= directions + 1e-9 <= 1 + 2e-9 for directions, neurons in shares.values())
+    source = tmp_path / "merged"
+    assert main(["results", "merge", str(tmp_path), "--results", str(source)]) == 0
+    assert Records(source, name="inside.jsonl").read() == records
+
+
+def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
+    cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
+    cell = cells["needle, Random 1024"]
+    papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "block1.stream": (0.215, 0.016)}
+    far = dict.fromkeys([*papers, "final"], (0.9, 0.5))
+    for seed in range(3):
+        config = cell.config((seed,), "bf16")
+        variance = {"read": {**papers, "final": (0.9, 0.5)}, "all": far, "scored": far, "last": far}
+        made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "variance": variance}
+        Records(tmp_path, name="inside.jsonl").append([record(config.run_id, **made)])
+    found = [claim for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert [claim.cell for claim in found][:2] == ["needle, Random 1024, PC Emb", "needle, Random 1024, PC L1"]
+    assert {claim.verdict for claim in found} == {"reproduced"}
+    first, second, *_ = choices_of(["table4"], "paper", "released", Records(tmp_path))
+    assert (first.positions, first.last_layer, first.numbers) == ("read", "before", 6)
+    assert first.difference == pytest.approx(0, abs=1e-6)
+    assert (second.positions, second.last_layer) == ("read", "after")
+    assert main(["claims", "table4", "--results", str(tmp_path)]) == 0
+    assert "positions read, last layer before the final norm: 0.0 points" in capsys.readouterr().out

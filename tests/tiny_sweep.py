@@ -11,8 +11,8 @@ from icecore.tasks import ModularAddition, Needle
 claims.NUMBERS = {}  # the paper's are of four tasks
 SHORT = Training(steps=60, lr=1e-2)
 laptop.SIZES = (
-    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT),
-    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT),
+    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT, SHORT),
+    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT, SHORT),
 )
 paper.FOUR = ("modular-addition", "needle")
 if __name__ == "__main__":

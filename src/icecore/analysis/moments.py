@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from icecore.models import Parameters, Transformer
-from icecore.tasks import Batch
+from icecore.seeding import make_generator
+from icecore.tasks import Batch, Task
 
 # all: every position, padding too; read: up to the last scored one; scored: those; last: the last scored one.
 Positions = Literal["all", "read", "scored", "last"]
@@ -84,6 +85,12 @@ def chosen(batch: Batch, positions: Positions) -> Bool[Tensor, "batch seq"]:
         return batch.scored
     lengths = batch.lengths[:, None]
     return column < lengths if positions == "read" else column == lengths - 1
+
+
+def training_items(task: Task, count: int, name: str) -> Batch:
+    """Up to `count` items to train on, the same for every run: of a finite set, at most all of them."""
+    train_set = task.train_set()
+    return task.sample(count if train_set is None else min(count, len(train_set)), make_generator(0, name))
 
 
 @torch.no_grad()

@@ -132,6 +132,7 @@ def merge_command(
 ) -> None:
     """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
     from icecore.store import Records
+    from icecore.sweeps.inside import NAME as INSIDE
 
     ours = Records(results, warn)
     added = 0
@@ -139,6 +140,7 @@ def merge_command(
         theirs = Records(source, warn)
         require(theirs.path.exists(), f"there are no records in {source}: {theirs.path} is missing")
         added += ours.append(theirs.read())
+        Records(results, warn, INSIDE).append(Records(source, warn, INSIDE).read())
     if json:
         print_json({"added": added, "records": len(ours.by_run())})
     else:
@@ -232,7 +234,8 @@ def list_missing(populations: "Sequence[Population]", results: Path, device: str
 def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
 ) -> None:
-    from icecore.reporting.claims import claims_of, grid_of
+    from icecore.reporting.claims import choices_of, claims_of, grid_of
+    from icecore.reporting.paper_numbers import SHARES
     from icecore.store import Records
 
     claims = claims_of(names, scale, preset, Records(results, warn))
@@ -247,8 +250,16 @@ def show_claims(
         return
     headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
     rows = [row_of(claim) for claim in claims]
-    title = f"Test accuracy in % {title}: the paper's number and our median"
+    title = f"Test accuracy, or share of variance, in % {title}: the paper's number and our median"
     show_rows(title, headings, rows, ("name", "cell", "verdict"), markdown)
+    choices = choices_of([name for name in names if name in SHARES], scale, preset, Records(results, warn))
+    if choices and scale is ScaleName.paper:
+        print("Which activations are pooled: the paper does not say. Mean difference from its shares of variance:")
+        for choice in choices:
+            print(
+                f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
+                f"{choice.difference:.1f} points over {choice.numbers} numbers"
+            )
 
 
 def show_rows(

@@ -29,13 +29,14 @@ class Transformer(Model):
       released  std .02, output projections of attention and MLP .02 / sqrt(2 layers), as in GPT-2
       paper     std .02, all of the MLP .02 / sqrt(2 layers)
       matched   released x sqrt(1024 / width): at every width the gain of width 1024
+      matched-all  matched, the unembedding too: where that is frozen, its gain counts as well
     """
 
     width: int = 1024
     layers: int = 2
     heads: int = 4  # SOURCE: the released scripts; the paper does not say
     attention: Literal["softmax", "prefix-sum"] = "softmax"  # prefix-sum: Table 9's linearized transformer
-    init: Literal["released", "paper", "matched"] = "released"
+    init: Literal["released", "paper", "matched", "matched-all"] = "released"
     gain: float = 1.0
 
     name: ClassVar[str] = "transformer"
@@ -52,13 +53,16 @@ class Transformer(Model):
 
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
         width = self.width
-        std = BASE_STD * self.gain * (math.sqrt(BASE_WIDTH / width) if self.init == "matched" else 1)
+        to_base = math.sqrt(BASE_WIDTH / width)
+        std = BASE_STD * self.gain * (to_base if self.init in ("matched", "matched-all") else 1)
         scaled = std / math.sqrt(2 * self.layers)
         out_std, mlp_in_std = (std, scaled) if self.init == "paper" else (scaled, std)
         specs = {
             "token": Spec((sizes.vocab_size, width), "token", BASE_STD),
             "position": Spec((sizes.positions, width), "position", BASE_STD),
-            "unembed": Spec((sizes.vocab_size, width), "unembed", BASE_STD),
+            "unembed": Spec(
+                (sizes.vocab_size, width), "unembed", BASE_STD * (to_base if self.init == "matched-all" else 1)
+            ),
         }
 
         def add_norm(name: str) -> None:

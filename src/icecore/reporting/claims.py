@@ -5,14 +5,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icecore.analysis.moments import POSITIONS
 from icecore.models import Transformer, count_parameters
-from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, TABLE6, Number
+from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
+from icecore.sweeps.inside import NAME as INSIDE
 from icecore.sweeps.paper import ENTRIES, SCALES
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 
+DEFAULT_POSITIONS = "read"
 BODY = ("attention", "mlp", "norm")
 TRAIN = " (train)"  # ends the label of an accuracy on the training set
 PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
@@ -44,6 +47,10 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         if make is None:
             continue
         cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
+        if name in SHARES:
+            inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
+            found += [share_claim(name, cells[share.cell], share, scale, inside) for share in SHARES[name]]
+            continue
         wanted = NUMBERS.get(name)
         if wanted is None:
             found += [claim_of(name, cell, None, scale, by_setting) for cell in cells.values()]
@@ -83,6 +90,57 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
         reason,
         verdict,
     )
+
+
+def share_claim(name: str, cell: Cell, share: Share, scale: str, inside: dict[str, list[Record]]) -> Claim:
+    """At the default choices: every position that is read, the last layer before the final norm."""
+    values = shares_of(inside.get(cell.setting, []), share, DEFAULT_POSITIONS, share.place)
+    ours = statistics.median(values) if values else None
+    tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason
+    verdict = "not run" if ours is None else "differs"
+    if ours is not None and abs(ours - share.paper) <= share.tolerance.points:
+        verdict = "reproduced"
+    if scale == "laptop":
+        tolerance, reason = "", "shares of variance depend on the width"
+        verdict = "not run" if ours is None else "nothing to compare with"
+    spread = (min(values), max(values)) if values else None
+    return Claim(name, share.label, share.paper, ours, len(values), spread, None, tolerance, reason, verdict)
+
+
+def shares_of(runs: list[Record], share: Share, positions: str, place: str) -> list[float]:
+    """Each seed's share in %."""
+    which = 0 if share.kind == "directions" else 1
+    return [100 * run["variance"][positions][place][which] for run in runs]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the paper leaves open, and how far medians are from its numbers with it, in points on average."""
+
+    positions: str
+    last_layer: str  # before or after the final norm
+    difference: float
+    numbers: int
+
+
+def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Choice]:
+    """Every combination over the rows that were run, the closest to the paper first."""
+    inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
+    found: list[Choice] = []
+    for positions in POSITIONS:
+        for last_layer, place_of_last in (("before", "block1.stream"), ("after", "final")):
+            differences: list[float] = []
+            for name in names:
+                make = ENTRIES[name].cells
+                assert make is not None
+                cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
+                for share in SHARES[name]:
+                    place = place_of_last if share.place == "block1.stream" else share.place
+                    values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)
+                    differences += [abs(statistics.median(values) - share.paper)] if values else []
+            if differences:
+                found.append(Choice(positions, last_layer, statistics.fmean(differences), len(differences)))
+    return sorted(found, key=lambda choice: choice.difference)
 
 
 def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, str, str]:

@@ -11,18 +11,17 @@ from torch import Tensor
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
 from icecore.analysis.capacity import capacity
 from icecore.analysis.circles import circles, distance_irrelevance, gradient_symmetricity
-from icecore.analysis.moments import Moments, Positions, explained, moments_of, streams_of
+from icecore.analysis.moments import Moments, Positions, explained, moments_of, streams_of, training_items
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.errors import InputError, unknown_name
 from icecore.models import Transformer, initialize
-from icecore.seeding import make_generator
 from icecore.tasks import Batch, Memorization, ModularAddition, Needle
 from icecore.training import Population, RunConfig
 
 TOP = 10  # SOURCE: Table 4
 SAMPLE = 2_000  # training items that directions are found on
-READOUT_SAMPLE = 20_000  # and that readouts of a stream are solved on
+READOUT_SAMPLE = 40_000  # and that readouts are solved on: all of a finite set of the paper's size
 MAPS = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
 
 
@@ -47,7 +46,7 @@ class Subject:
             raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
         device = population.device
         untrained = {name: value.to(device) for name, value in initialize(model, config.sizes, seed).items()}
-        sample = config.task.sample(SAMPLE, make_generator(0, "analysis"))
+        sample = training_items(config.task, SAMPLE, "analysis")
         parameters = population.parameters(config.seeds.index(seed))
         return Subject(config, model, parameters, untrained, sample, *population.counts())
 
@@ -133,9 +132,7 @@ def modular(subject: Subject) -> dict[str, Any]:
 def readout(subject: Subject) -> dict[str, Any]:
     """The best that the unembedding alone could do on the untouched body."""
     task = subject.config.task
-    train = task.train_set()
-    if train is None:
-        train = task.sample(READOUT_SAMPLE, make_generator(0, "readout"))
+    train = training_items(task, READOUT_SAMPLE, "readout")
     each = [
         solve(subject.model, subject.untrained, task.vocab_size, train, task.test_set())
         for solve in (ridge_readout, logistic_readout)

@@ -20,8 +20,8 @@ CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "co
 class Records:
     """The records in a folder, in one file."""
 
-    def __init__(self, folder: Path, warn: Warn | None = None) -> None:
-        self.path, self.warn = folder / NAME, warn or ignore
+    def __init__(self, folder: Path, warn: Warn | None = None, name: str = NAME) -> None:
+        self.path, self.warn = folder / name, warn or ignore
 
     def read(self) -> list[Record]:
         """All records; a damaged line is skipped, with a warning that names it."""

@@ -21,6 +21,7 @@ class Cell:
     trainable: str
     preset: str = "released"
     optimization: dict[str, Any] = field(default_factory=dict)
+    is_looked_into: bool = False  # what is inside is measured too, while the weights are at hand
 
     def config(self, seeds: tuple[int, ...], precision: str) -> RunConfig:
         base = preset_optimization(self.task, self.model, self.preset)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
-from icecore.store import Record, Records
-from icecore.sweeps.runner import Failure, Population, held, records_of, train_population
+from icecore.store import Records
+from icecore.sweeps.runner import Failure, Measured, Population, Stored, held, measure, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
 SECONDS_TO_ANSWER = 5.0
@@ -56,22 +56,22 @@ def collect(
         (ready,), _ = ray.wait(list(waiting), num_returns=1)
         population = waiting.pop(ready)
         try:
-            made: list[Record] = ray.get(ready)
+            made: Measured = ray.get(ready)
         except ray.exceptions.RayError as error:
             cause = getattr(error, "cause", None)
             reason = str(cause) if isinstance(cause, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
             failures.append(Failure(population.label, reason))
             continue
-        records.append(made)
-        on_done(population, [record["accuracy"] for record in made])
+        Stored(records).add(made)
+        on_done(population, made.accuracy)
 
 
-def train_on_worker(population: Population, runs: str, device: str, precision: str) -> list[Record]:
+def train_on_worker(population: Population, runs: str, device: str, precision: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
     while True:
         with held(Path(runs), population) as is_ours:
             if is_ours:
-                return list(records_of(train_population(population, Path(runs), device, precision)))
+                return measure(population, train_population(population, Path(runs), device, precision))
         time.sleep(1)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from icecore.errors import InputError
 from icecore.store import Record, Records, command, commit
+from icecore.sweeps import inside
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
 
@@ -40,17 +41,51 @@ def missing(
     cells: Sequence[Cell], seeds: int, records: Records, precision: str, device: str, at_once: int | None = None
 ) -> list[Population]:
     """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once."""
-    known = records.by_run()
+    stored = Stored(records)
+    looked_into = {cell.setting for cell in cells if cell.is_looked_into}
     found: list[Population] = []
-    seen: set[str] = set()
-    for cell in cells:
-        if cell.setting in seen:
-            continue
-        seen.add(cell.setting)
-        wanted = [seed for seed in range(seeds) if run_of(cell, seed, precision) not in known]
+    for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
+        chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
+        wanted = [seed for seed in range(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
-        found += [Population(cell, tuple(wanted[begin : begin + fit])) for begin in range(0, len(wanted), fit)]
-    return found
+        found += [Population(chosen, tuple(wanted[begin : begin + fit])) for begin in range(0, len(wanted), fit)]
+    order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
+    return sorted(found, key=lambda population: order[population.cell.setting])
+
+
+class Stored:
+    """What is recorded of runs, and of what is inside some of them."""
+
+    def __init__(self, records: Records) -> None:
+        self.records, self.inside = records, Records(records.path.parent, records.warn, inside.NAME)
+        self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
+
+    def has(self, cell: Cell, seed: int, precision: str) -> bool:
+        run = run_of(cell, seed, precision)
+        return run in self.known and (not cell.is_looked_into or run in self.looked_into)
+
+    def add(self, made: "Measured") -> None:
+        """Record what is new. A run trained again, to be looked into, keeps its first record."""
+        self.records.append(one for one in made.records if one["run"] not in self.known)
+        self.inside.append(one for one in made.inside if one["run"] not in self.looked_into)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a population gave, a record a seed."""
+
+    records: list[Record]
+    inside: list[Record]
+
+    @property
+    def accuracy(self) -> list[float]:
+        return [record["accuracy"] for record in self.records]
+
+
+def measure(population: "Population", runs: Runs) -> Measured:
+    records = list(records_of(runs))
+    looked_into = population.cell.is_looked_into
+    return Measured(records, list(inside.inside_records(runs, records)) if looked_into else [])
 
 
 def parameters_of(cell: Cell) -> int:
@@ -84,15 +119,15 @@ def run_missing(
     failures: list[Failure] = []
     for population in populations:
         with held(records.path.parent, population) as is_ours:
-            known = records.by_run()
-            if not is_ours or all(run_of(population.cell, seed, chosen) in known for seed in population.seeds):
+            stored = Stored(records)
+            if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
                 continue
             try:
-                made = train_population(population, runs, device, chosen, watch_of(population))
+                made = measure(population, train_population(population, runs, device, chosen, watch_of(population)))
             except InputError as error:
                 failures.append(Failure(population.label, str(error)))
                 continue
-            records.append(records_of(made))
+            stored.add(made)
             on_done(population, made.accuracy)
     return failures
 

@@ -1,0 +1,33 @@
+"""What is measured inside the runs of a sweep while their weights are at hand: Table 4's shares of variance."""
+
+from collections.abc import Iterator
+
+from icecore.analysis.moments import POSITIONS, explained, moments_of, streams_of, training_items
+from icecore.models import Transformer
+from icecore.store import Record
+from icecore.training import Runs
+
+NAME = "inside.jsonl"
+ITEMS = 2_000  # of the training distribution
+TOP = 10  # SOURCE: Table 4
+
+
+def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
+    """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
+    model = runs.config.model
+    assert isinstance(model, Transformer)
+    sample = training_items(runs.config.task, ITEMS, "analysis")
+    for index in range(len(runs.config.seeds)):
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+        for positions in POSITIONS:
+            moments = moments_of(model, runs.population.parameters(index), sample, positions)
+            shares = {place: explained(moments[place], TOP) for place in streams_of(model)}
+            found[positions] = {place: (share.directions, share.neurons) for place, share in shares.items()}
+        yield found
+
+
+def inside_records(runs: Runs, records: list[Record]) -> Iterator[Record]:
+    """One record a seed: what names the run, and what is inside."""
+    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "commit", "command", "config")
+    for record, variance in zip(records, variance_of(runs), strict=True):
+        yield {**{name: record[name] for name in kept}, "variance": variance}

@@ -1,0 +1,75 @@
+"""`icecore analyze`, end to end on small runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+
+TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", "--lr", "1e-2", "--warmup-steps", "5"]
+NEEDLE = ["needle", "--max-pairs", "4", "--values", "9", "--vocabulary", "20", "--test-size", "40"]
+
+
+def train(tmp_path, capsys, *arguments: str) -> str:
+    assert main(["train", *arguments, *TINY, "--out", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    return str(tmp_path / arguments[0] / result["run_id"])
+
+
+def test_a_needle_run_is_looked_into(tmp_path, capsys):
+    run = train(tmp_path, capsys, *NEEDLE, "--seeds", "2")
+    assert main(["analyze", run, "--seed", "1", "--figures", str(tmp_path / "figures"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = result["analyses"]
+    assert list(found) == ["variance", "causal", "attention", "readout"]
+    assert {"trained", "untrained"} <= found["variance"].keys()
+    assert {curve["mode"] for curve in found["causal"]["curves"]} == {"keep", "remove"}
+    assert found["attention"]["prompt"]["words"] == ["a", "1", "b", "2", "c", "3", "d", "4", "b?"]
+    for file in result["figures"]:
+        assert Path(file).read_bytes()[:4] in (b"\x89PNG", b"%PDF")
+    assert main(["analyze", run, "--what", "variance,attention", "--prompt", "b 2 a 1 a"]) == 0
+    shown = capsys.readouterr().out
+    assert "% of variance within the top 10" in shown
+    assert "Where the last token of 'b 2 a 1 a?' looks most" in shown
+
+
+def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_path, capsys):
+    run = train(tmp_path, capsys, "modular-addition", "--modulus", "13")
+    assert main(["analyze", run, "--what", "modular,causal,readout"]) == 0
+    shown = capsys.readouterr().out
+    assert "gradient symmetricity" in shown
+    assert "key frequencies, untrained" in shown
+    run = train(tmp_path, capsys, "memorization", "--keys", "8")
+    assert main(["analyze", run, "--what", "capacity", "--json"]) == 0
+    bits = json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]["capacity"]
+    assert 0 <= bits["trained"]["loss_bits"] <= 64 * 3
+    assert bits["trained"]["accuracy_bits_per_trained"] == pytest.approx(
+        bits["trained"]["accuracy_bits"] / bits["trained"]["trained_parameters"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--what", "varience"], "did you mean 'variance'"),
+        (["--what", "modular"], "circles are those of modular-addition"),
+        (["--what", "capacity"], "bits are those of memorization"),
+        (["--positions", "some"], "choice of positions"),
+        (["--seed", "5"], "has the seeds [0], not 5"),
+        (["--what", "attention", "--prompt", "a b"], "needle reads markers"),
+    ],
+)
+def test_bad_input(tmp_path, capsys, arguments, message):
+    run = train(tmp_path, capsys, *NEEDLE)
+    assert main(["analyze", run, *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_lstm_is_not_looked_into(tmp_path, capsys):
+    assert main(["analyze", str(tmp_path / "nothing")]) == 2
+    flags = [flag for flag in TINY if flag not in ("--init", "matched")]
+    assert main(["train", *NEEDLE, "--model", "lstm", *flags, "--out", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert main(["analyze", str(tmp_path / "needle" / result["run_id"])]) == 2
+    assert "only transformers are looked into" in capsys.readouterr().err
