@@ -262,7 +262,7 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
         process = subprocess.Popen(
             command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
         )
-        time.sleep(rng.uniform(2.5, 6.0))
+        time.sleep(rng.uniform(2.0, 4.0))
         kills += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
