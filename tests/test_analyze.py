@@ -36,10 +36,12 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
 
 def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_path, capsys):
     run = train(tmp_path, capsys, "modular-addition", "--modulus", "13")
-    assert main(["analyze", run, "--what", "modular,causal,readout"]) == 0
+    figures = ["--figures", str(tmp_path / "figures"), "--components", "1,3"]
+    assert main(["analyze", run, "--what", "modular,causal,readout", "--place", "block0.stream", *figures]) == 0
     shown = capsys.readouterr().out
     assert "gradient symmetricity" in shown
     assert "key frequencies, untrained" in shown
+    assert "k directions at block0.stream" in shown
     run = train(tmp_path, capsys, "memorization", "--keys", "8")
     assert main(["analyze", run, "--what", "capacity", "--json"]) == 0
     bits = json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]["capacity"]
@@ -56,6 +58,8 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
         (["--what", "modular"], "circles are those of modular-addition"),
         (["--what", "capacity"], "bits are those of memorization"),
         (["--positions", "some"], "choice of positions"),
+        (["--place", "block7.stream"], "unknown place"),
+        (["--components", "1,9"], "two of 1 to 4"),
         (["--seed", "5"], "has the seeds [0], not 5"),
         (["--what", "attention", "--prompt", "a b"], "needle reads markers"),
     ],

@@ -341,6 +341,13 @@ def recorded(folder: Path, cells: list[Cell], seeds: int = 3) -> None:
             Records(folder).append([record(config.run_id, 0.1 * (index % 9) + 0.01 * seed, **made)])
 
 
+def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():
+    inits = {cell.label: vars(cell.model)["init"] for cell in paper.table2(SCALES["laptop"], "released")}
+    assert {label for label, init in inits.items() if init == "matched-all"} == {
+        f"{task}, E only" for task in paper.FOUR
+    }
+
+
 def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
     assert "nothing of fig7 is recorded" in capsys.readouterr().err

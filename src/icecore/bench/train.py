@@ -45,7 +45,7 @@ class Case:
 GPU_CASES = (
     *(Case(task) for task in FOUR),
     *(Case(task, trainable="all") for task in FOUR),
-    Case("needle", "lstm", trainable="all"),
+    *(Case(task, "lstm", trainable="all") for task in FOUR),
     Case("memorization", width=128),
     Case("memorization", width=128, trainable="all"),
     *(Case(task, width=16, seeds=10) for task in FOUR),

@@ -7,7 +7,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
 from icecore.cli.runs import RUN
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, require, unknown_name
 
 
 def analyze_command(
@@ -21,6 +21,13 @@ def analyze_command(
     ),
     prompt: str | None = typer.Option(None, help="Of attention: a prompt in the task's notation, such as 'a 1 b 2 a'."),
     items: int = typer.Option(1000, min=1, help="Of causal: how many test items."),
+    place: str | None = typer.Option(
+        None,
+        help="Of causal: edit the stream at this place alone, such as embedding or block0.stream. Default: at all.",
+    ),
+    components: str | None = typer.Option(
+        None, help="Of modular's figure: two principal components, such as 1,3. Default: the most circular pair."
+    ),
     figures: Path | None = typer.Option(None, help="Also draw figures into this folder, as PNG and PDF."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON_OPTION,
@@ -40,16 +47,19 @@ def analyze_command(
     prepare()
     if positions not in POSITIONS:
         raise unknown_name("choice of positions", positions, list(POSITIONS))
+    pair = None if components is None else parse_components(components)
     config, population = RunFolder(run).load(pick_device(device))
     subject = Subject.of(config, population, config.seeds[0] if seed is None else seed)
     names = analyses_for(subject, [] if what is None else [word.strip() for word in what.split(",")])
-    found = dict(with_progress(look_inside(subject, names, positions, prompt, items), len(names), "looking inside"))
+    found = dict(
+        with_progress(look_inside(subject, names, positions, prompt, items, place), len(names), "looking inside")
+    )
     files: list[Path] = []
     if figures is not None:
         from icecore.reporting.inside_figures import draw_inside
 
         try:
-            files = draw_inside(subject, found, figures)
+            files = draw_inside(subject, found, figures, pair)
         except OSError as error:
             raise InputError(
                 f"cannot write into {figures}: {error.strerror or error}; choose another folder"
@@ -61,6 +71,16 @@ def analyze_command(
         SHOW[name](result)
     for file in files:
         print(file)
+
+
+def parse_components(text: str) -> tuple[int, int]:
+    words = text.split(",")
+    require(
+        len(words) == 2 and all(word.strip() in ("1", "2", "3", "4") for word in words),
+        f"--components must be two of 1 to 4, as in 1,3, got '{text}'",
+    )
+    first, second = (int(word) - 1 for word in words)
+    return first, second
 
 
 def percent(value: float) -> str:
@@ -83,7 +103,8 @@ def show_variance(result: dict[str, Any]) -> None:
 def show_causal(result: dict[str, Any]) -> None:
     counts = result["curves"][0]["counts"]
     print_table(
-        f"% accuracy on {result['items']} test items when the stream keeps, or loses, k directions at every place",
+        f"% accuracy on {result['items']} test items when the stream keeps, or loses, k directions "
+        f"at {', '.join(result['curves'][0]['places'])}",
         {"": "left", "k =": "left", **{str(count): "right" for count in counts}},
         ((curve["mode"], curve["basis"], *map(percent, curve["accuracy"])) for curve in result["curves"]),
     )

@@ -69,14 +69,27 @@ def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
     }
 
 
-def causal(subject: Subject, positions: Positions, items: int) -> dict[str, Any]:
-    """Accuracy when the stream, at every place at once, keeps or loses more and more directions."""
+def causal(subject: Subject, positions: Positions, items: int, place: str | None = None) -> dict[str, Any]:
+    """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
+    if place is not None and place not in streams_of(subject.model):
+        raise unknown_name("place", place, streams_of(subject.model))
     trained, untrained = subject.moments(positions)
     task = subject.config.task
     test = task.test_set()[:items]
     counts = counts_up_to(subject.model.width)
     curves = [
-        accuracy_curve(subject.model, subject.parameters, task, test, trained, untrained, counts, basis, mode)
+        accuracy_curve(
+            subject.model,
+            subject.parameters,
+            task,
+            test,
+            trained,
+            untrained,
+            counts,
+            basis,
+            mode,
+            [place] if place else [],
+        )
         for mode in ("keep", "remove")
         for basis in BASES
     ]
@@ -184,12 +197,17 @@ NAMES = ["variance", "causal", "attention", "modular", "readout", "capacity"]
 
 
 def look_inside(
-    subject: Subject, what: list[str], positions: Positions = "read", prompt: str | None = None, items: int = 1_000
+    subject: Subject,
+    what: list[str],
+    positions: Positions = "read",
+    prompt: str | None = None,
+    items: int = 1_000,
+    place: str | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each analysis by name, as it is finished."""
     run: dict[str, Callable[[], dict[str, Any]]] = {
         "variance": lambda: variance(subject, positions),
-        "causal": lambda: causal(subject, positions, items),
+        "causal": lambda: causal(subject, positions, items, place),
         "attention": lambda: attention(subject, prompt),
         "modular": lambda: modular(subject),
         "readout": lambda: readout(subject),

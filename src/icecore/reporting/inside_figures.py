@@ -18,15 +18,17 @@ BASES = {
 }
 
 
-def draw_inside(subject: Subject, found: dict[str, dict[str, Any]], folder: Path) -> list[Path]:
-    """A figure for each analysis that has one, as PNG and PDF; the files."""
+def draw_inside(
+    subject: Subject, found: dict[str, dict[str, Any]], folder: Path, pair: tuple[int, int] | None = None
+) -> list[Path]:
+    """A figure for each analysis that has one, as PNG and PDF; the files. `pair`: the components that circles show."""
     made: dict[str, Figure] = {}
     if "causal" in found:
         made["causal"] = causal_figure(found["causal"], subject.config.task.name)
     if "prompt" in found.get("attention", {}):
         made["attention"] = attention_figure(found["attention"]["prompt"])
     if "modular" in found:
-        made["circles"] = circles_figure(subject)
+        made["circles"] = circles_figure(subject, pair)
     folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, figure in made.items():
@@ -53,7 +55,8 @@ def causal_figure(result: dict[str, Any], task: str) -> "Figure":
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("test accuracy, %")
-    figure.suptitle(f"{task}: the residual stream with k directions at every place", fontsize=10, x=0.01, ha="left")
+    where = ", ".join(result["curves"][0]["places"])
+    figure.suptitle(f"{task}: the residual stream at {where}", fontsize=9, x=0.01, ha="left")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     return figure
@@ -79,7 +82,7 @@ def attention_figure(prompt: dict[str, Any]) -> "Figure":
     return figure
 
 
-def circles_figure(subject: Subject) -> "Figure":
+def circles_figure(subject: Subject, pair: tuple[int, int] | None = None) -> "Figure":
     """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
     from matplotlib.figure import Figure
 
@@ -90,7 +93,7 @@ def circles_figure(subject: Subject) -> "Figure":
         panels, (subject.parameters, subject.untrained), ("trained", "untrained"), strict=True
     ):
         places = components(parameters["token"]).cpu()
-        first, second = circle_pair(places)
+        first, second = pair or circle_pair(places)
         turns = strongest_frequency(places[:, first])
         colours = [number * turns % len(numbers) for number in numbers]
         panel.scatter(places[:, first], places[:, second], c=colours, cmap="twilight", s=14)

@@ -1,5 +1,6 @@
 """How long runs will take, from stored benches."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from icecore.errors import InputError
 from icecore.store import read_json
 from icecore.sweeps.runner import Population
+from icecore.tasks import make_task
 
 # What a population takes beside its steps: to start, and for evaluations and checkpoints on the way. Ten seeds of
 # needle, Random 1024, took 424 s on an H200 where steps alone are 389 s.
@@ -22,20 +24,28 @@ class Bench:
     rows: Sequence[dict[str, Any]]
 
     def seconds(self, population: Population) -> float | None:
-        """From the row of the same task, model and trained parts whose width is nearest, scaled by the parameters."""
+        """From the row of the same task, or else any, model and trained parts whose width is nearest by ratio.
+
+        A wider model is taken to need more by the square of the width, a narrower one less in proportion; another task
+        more or less by the tokens of a batch.
+        """
         cell = population.cell
         same = [
             row
             for row in self.rows
-            if (row["task"], row["model"]) == (cell.task.name, cell.model.name)
-            and (row["trainable"] == "all") == (cell.trainable == "all")
-        ] or [row for row in self.rows if row["model"] == cell.model.name]
+            if row["model"] == cell.model.name and (row["trainable"] == "all") == (cell.trainable == "all")
+        ]
+        same = [row for row in same if row["task"] == cell.task.name] or same
         if not same:
             return None
-        nearest = min(same, key=lambda row: abs(row["width"] - cell.model.width))
-        wider = max(1.0, (cell.model.width / nearest["width"]) ** 2)
-        batch = cell.config((0,), "fp32").optimization.batch / nearest["batch"]
-        return START_SECONDS + BESIDE_STEPS * population.seed_steps * nearest["ms_per_seed_step"] / 1000 * wider * batch
+        nearest = min(same, key=lambda row: abs(math.log(row["width"] / cell.model.width)))
+        ratio = cell.model.width / nearest["width"]
+        of_width = ratio**2 if ratio > 1 else ratio
+        of_tokens = cell.config((0,), "fp32").optimization.batch / nearest["batch"]
+        if nearest["task"] != cell.task.name:
+            of_tokens *= cell.task.max_length / make_task(nearest["task"]).max_length
+        steps = population.seed_steps * nearest["ms_per_seed_step"] / 1000 * of_width * of_tokens
+        return START_SECONDS + BESIDE_STEPS * steps
 
 
 def bench_of(results: Path, device: str) -> Bench | None:

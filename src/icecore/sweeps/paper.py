@@ -45,7 +45,9 @@ def paper_transformer(width: int, preset: str) -> Transformer:
 
 SCALES = {
     "paper": Scale("paper", make_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
-    "laptop": Scale("laptop", laptop.small_task, laptop.small_transformer, laptop.SMALL_LSTM, laptop.small_training),
+    "laptop": Scale(
+        "laptop", laptop.small_task, laptop.small_transformer, laptop.SMALL_LSTM, laptop.small_training, laptop.fitted
+    ),
 }
 
 
