@@ -201,7 +201,8 @@ def test_ctrl_c_exits_130_and_leaves_nothing(tmp_path):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    # Hit while a library makes a class by exec, CPython dies of the signal in the end: to a shell that is 130 as well.
+    assert process.returncode in (130, -signal.SIGINT)
     assert err == b"interrupted\n"
     assert files_in(tmp_path) == []
 
