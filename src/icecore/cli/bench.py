@@ -1,14 +1,23 @@
 """`icecore bench`: speed, each figure beside what it is compared with."""
 
 import dataclasses
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
 from icecore.errors import require
+
+if TYPE_CHECKING:
+    import torch
+
+    from icecore.bench.train import Case
+    from icecore.training import Precision
+
+Row = TypeVar("Row")  # a dataclass of one line of a bench
 
 
 class What(StrEnum):
@@ -67,28 +76,45 @@ def bench_data(json: bool) -> None:
     )
 
 
-def bench_train(
-    task: str | None, width: int | None, device: str, precision: str, seconds: float, out: Path | None, json: bool
-) -> None:
-    from icecore.bench.train import bench_train, cases_for
-    from icecore.store import provenance, write_json
+def what_to_time(
+    task: str | None, width: int | None, device: str, precision: str
+) -> "tuple[torch.device, Precision, list[Case]]":
+    from icecore.bench.train import cases_for
     from icecore.tasks.loading import find_task
-    from icecore.training import device_name, pick_device, pick_precision
+    from icecore.training import pick_device, pick_precision
 
     if task is not None:
         find_task(task)
     where = pick_device(device)
-    chosen = pick_precision(precision, where)
-    cases = cases_for(where, task, width)
-    rows = []
+    return where, pick_precision(precision, where), cases_for(where, task, width)
+
+
+def kept_rows(made: Iterator[Row], total: int, label: str, device: str, out: Path | None, json: bool) -> list[Row]:
+    """The rows as they come, each written to `out` at once; with `json`, printed in the end."""
+    from icecore.store import provenance, write_json
+
+    rows: list[Row] = []
     named: list[dict[str, Any]] = []
-    for row in with_progress(bench_train(cases, where, chosen, seconds), len(cases), "timing steps"):
+    for row in with_progress(made, total, label):
         rows.append(row)
-        named.append(dataclasses.asdict(row) | {"share_of_floor": row.share_of_floor})
+        named.append(dataclasses.asdict(row))  # type: ignore[call-overload]
         if out is not None:
-            write_json(out, {**provenance(device_name(where)), "rows": named})
+            write_json(out, {**provenance(device), "rows": named})
     if json:
-        print_json({"device": device_name(where), "rows": named})
+        print_json({"device": device, "rows": named})
+    return rows
+
+
+def bench_train(
+    task: str | None, width: int | None, device: str, precision: str, seconds: float, out: Path | None, json: bool
+) -> None:
+    from icecore.bench.train import bench_train
+    from icecore.training import device_name
+
+    where, chosen, cases = what_to_time(task, width, device, precision)
+    made = bench_train(cases, where, chosen, seconds)
+    rows = kept_rows(made, len(cases), "timing steps", device_name(where), out, json)
+    if json:
         return
 
     def times(baseline: float, ours: float) -> str:
@@ -132,21 +158,14 @@ def bench_train(
 
 def bench_precision(task: str, steps: int, device: str, precision: str, out: Path | None, json: bool) -> None:
     from icecore.bench.precision import bench_precision, pairs
-    from icecore.store import provenance, write_json
     from icecore.training import device_name, pick_device, pick_precision
 
     where = pick_device(device)
     chosen = pick_precision(precision, where)
     require(chosen != "fp32", "--what precision compares fp32 with another precision, which needs a GPU")
-    rows = []
-    named: list[dict[str, Any]] = []
-    for row in with_progress(bench_precision(task, steps, device, chosen), len(pairs()), "training twice"):
-        rows.append(row)
-        named.append(dataclasses.asdict(row))
-        if out is not None:
-            write_json(out, {**provenance(device_name(where)), "rows": named})
+    made = bench_precision(task, steps, device, chosen)
+    rows = kept_rows(made, len(pairs()), "training twice", device_name(where), out, json)
     if json:
-        print_json({"device": device_name(where), "rows": named})
         return
 
     def shown(values: list[float]) -> str:
@@ -172,24 +191,12 @@ def bench_profile(
     task: str | None, width: int | None, device: str, precision: str, out: Path | None, json: bool
 ) -> None:
     from icecore.bench.profile import profile_case
-    from icecore.bench.train import cases_for
-    from icecore.store import provenance, write_json
-    from icecore.tasks.loading import find_task
-    from icecore.training import device_name, pick_device, pick_precision
+    from icecore.training import device_name
 
-    if task is not None:
-        find_task(task)
-    where = pick_device(device)
-    chosen = pick_precision(precision, where)
-    cases = cases_for(where, task, width)
-    profiles = []
-    each = (found for case in cases for found in profile_case(case, where, chosen))
-    for found in with_progress(each, 2 * len(cases), "profiling steps"):
-        profiles.append(found)
-        if out is not None:
-            write_json(out, {**provenance(device_name(where)), "rows": [dataclasses.asdict(row) for row in profiles]})
+    where, chosen, cases = what_to_time(task, width, device, precision)
+    made = (found for case in cases for found in profile_case(case, where, chosen))
+    profiles = kept_rows(made, 2 * len(cases), "profiling steps", device_name(where), out, json)
     if json:
-        print_json({"device": device_name(where), "rows": [dataclasses.asdict(row) for row in profiles]})
         return
     for plain, ours in zip(profiles[::2], profiles[1::2], strict=True):
         kinds = list(dict.fromkeys([*ours.by_kind, *plain.by_kind]))
