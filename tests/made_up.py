@@ -1,0 +1,19 @@
+"""Made-up records, for tests of what is done with them."""
+
+from pathlib import Path
+
+from icecore.store import Records
+from icecore.sweeps.cells import Cell
+
+
+def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, object]:
+    return {"run": run, "accuracy": accuracy, "seconds": 1.0, **more}
+
+
+def recorded(folder: Path, cells: list[Cell], seeds: int = 3) -> None:
+    """Made-up results of some cells."""
+    for index, cell in enumerate(cells):
+        for seed in range(seeds):
+            config = cell.config((seed,), "bf16")
+            made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {"a rule": 0.2}}
+            Records(folder).append([record(config.run_id, 0.1 * (index % 9) + 0.01 * seed, **made)])

@@ -1,0 +1,157 @@
+"""The paper's numbers beside ours: verdicts by tolerances fixed beforehand, tables and figures from records."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_up import record, recorded
+
+from icecore.cli import main
+from icecore.reporting.claims import choices_of, claims_of, judge
+from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
+from icecore.reporting.readme import filled
+from icecore.store import Records
+from icecore.sweeps import paper
+from icecore.sweeps.paper import ENTRIES, SCALES
+
+
+def test_every_number_of_the_paper_has_a_cell_and_a_reason():
+    for name, wanted in NUMBERS.items():
+        make = ENTRIES[name].cells
+        assert make is not None
+        for scale in SCALES.values():
+            labels = {cell.label for cell in make(scale, "released")}
+            assert {number.cell for number in wanted} == labels
+        assert all(number.tolerance.reason and number.tolerance.points > 0 for number in wanted)
+    assert [len(wanted) for wanted in NUMBERS.values()] == [20, 15, 3]
+
+
+def test_table6_counts_parameters():
+    claims = {claim.cell: claim for claim in claims_of(["table6"], "paper", "released", Records(Path("nowhere")))}
+    assert len(claims) == 16
+    assert [cell for cell, claim in claims.items() if claim.verdict != "reproduced"] == [
+        "modular-addition, E_token",  # the paper's row is of 97 tokens
+        "modular-addition, U",
+    ]
+    assert claims["modular-addition, U"].ours == 203_776
+    assert claims["needle, F"].ours == 25_194_496
+
+
+def test_verdicts():
+    solved = Number("x", 100.0, SOLVED)
+    assert judge(solved, 99.2, "paper")[2] == "reproduced"
+    assert judge(solved, 98.9, "paper")[2] == "differs"
+    assert judge(solved, None, "paper")[2] == "not run"
+    assert judge(Number("x", 26.6, BETWEEN), 31.5, "paper")[2] == "reproduced"
+    assert judge(solved, 96.0, "laptop")[2] == "reproduced"
+    assert judge(Number("x", 7.5, BETWEEN), 96.0, "laptop")[2] == "differs"
+    assert judge(None, 50.0, "paper")[2] == "nothing to compare with"
+
+
+def test_claims_are_medians_of_what_is_stored(tmp_path):
+    cell = paper.table1(SCALES["paper"], "released")[0]
+    rows = []
+    for seed, (precision, accuracy) in enumerate([("bf16", 1.0), ("bf16", 0.9), ("bf16", 0.995)]):
+        config = cell.config((seed,), precision)
+        rows.append(
+            {
+                **record(config.run_id, accuracy),
+                "seed": seed,
+                "setting": cell.setting,
+                "floors": {"chance": 0.005},
+                "config": config.as_json(),
+            }
+        )
+    Records(tmp_path).append(rows)
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    assert len(claims) == 20
+    first = claims[0]
+    assert (first.cell, first.paper, first.n, first.verdict) == (
+        "modular-addition, Random 1024",
+        100.0,
+        3,
+        "reproduced",
+    )
+    assert first.ours == pytest.approx(99.5)
+    assert first.spread == pytest.approx((90.0, 100.0))
+    assert first.floor == pytest.approx(0.5)
+    assert {claim.verdict for claim in claims[1:]} == {"not run"}
+
+
+def test_claims_as_json_and_markdown(tmp_path, capsys):
+    at = ["--results", str(tmp_path)]
+    assert main(["claims", "table9", *at, "--json"]) == 0
+    claims = json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]
+    assert [claim["verdict"] for claim in claims] == ["not run"] * 3
+    assert set(claims[0]) >= {"name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict"}
+    assert main(["claims", "table9", *at, "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| name | cell | paper | ours |")
+    assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", *at]) == 0
+    first, total, advice = capsys.readouterr().out.splitlines()
+    assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
+    assert total == "1 populations, 30,000 seed-steps"
+    assert "no time can be estimated" in advice
+
+
+def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():
+    inits = {cell.label: vars(cell.model)["init"] for cell in paper.table2(SCALES["laptop"], "released")}
+    assert {label for label, init in inits.items() if init == "matched-all"} == {
+        f"{task}, E only" for task in paper.FOUR
+    }
+
+
+def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
+    assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
+    assert "nothing of fig7 is recorded" in capsys.readouterr().err
+    of_widths = paper.fig7(SCALES["paper"], "released")[:20]
+    of_init = [
+        cell for cell in paper.init(SCALES["paper"], "released") if "released" not in cell.label or "lr" in cell.label
+    ]
+    recorded(tmp_path, of_widths + of_init[:9])
+    files = [tmp_path / "a.png", tmp_path / "new" / "a.pdf"]
+    flags = [part for file in files for part in ("--out", str(file))]
+    assert main(["figure", "fig7", "--results", str(tmp_path), *flags]) == 0
+    assert "20 points of 60 runs" in capsys.readouterr().out
+    assert files[0].read_bytes().startswith(b"\x89PNG")
+    assert files[1].read_bytes().startswith(b"%PDF")
+    assert main(["figure", "init", "--results", str(tmp_path), "--out", str(files[0]), "--json"]) == 0
+    points = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+    assert {point["line"] for point in points} == {"Random", "Random, lr 0.005", "Random, matched"}
+    assert main(["figure", "fig9", "--results", str(tmp_path)]) == 2
+    assert main(["figure", "fig7", "--results", str(tmp_path), "--out", str(tmp_path / "a.xyz")]) == 2
+
+
+def test_the_grid_is_the_papers_layout(tmp_path, capsys):
+    recorded(tmp_path, [cell for cell in paper.table2(SCALES["paper"], "released") if "needle" in cell.label])
+    assert main(["claims", "table2", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "|  | U only | E only | E_token & U |"
+    assert "| needle | 1.0 (17.7) | 11.0 (100.0) | 21.0 (98.5) |" in out
+    assert "| modular-addition (train) | - (47.9) | - (68.3) | - (100.0) |" in out
+
+
+def test_the_readmes_results_are_those_of_the_records():
+    root = Path(__file__).parents[1]
+    text = (root / "README.md").read_text()
+    assert filled(text, root / "results") == text, "run make readme"
+
+
+def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
+    cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
+    cell = cells["needle, Random 1024"]
+    papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "block1.stream": (0.215, 0.016)}
+    far = dict.fromkeys([*papers, "final"], (0.9, 0.5))
+    for seed in range(3):
+        config = cell.config((seed,), "bf16")
+        variance = {"read": {**papers, "final": (0.9, 0.5)}, "all": far, "scored": far, "last": far}
+        made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "variance": variance}
+        Records(tmp_path, name="inside.jsonl").append([record(config.run_id, **made)])
+    found = [claim for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert [claim.cell for claim in found][:2] == ["needle, Random 1024, PC Emb", "needle, Random 1024, PC L1"]
+    assert {claim.verdict for claim in found} == {"reproduced"}
+    first, second, *_ = choices_of(["table4"], "paper", "released", Records(tmp_path))
+    assert (first.positions, first.last_layer, first.numbers) == ("read", "before", 6)
+    assert first.difference == pytest.approx(0, abs=1e-6)
+    assert (second.positions, second.last_layer) == ("read", "after")
+    assert main(["claims", "table4", "--results", str(tmp_path)]) == 0
+    assert "positions read, last layer before the final norm: 0.0 points" in capsys.readouterr().out
