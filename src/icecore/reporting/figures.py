@@ -71,13 +71,13 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, task in zip(panels, tasks, strict=False):
         here = [point for point in points if point.task == task]
-        for line, (colour, marker, dash) in STYLES.items():
+        for index, (line, (colour, marker, dash)) in enumerate(STYLES.items()):
             along = sorted((point for point in here if point.line == line), key=lambda point: point.width)
             if not along:
                 continue
             medians = [statistics.median(point.values) for point in along]
             panel.errorbar(
-                [point.width for point in along],
+                [point.width * 1.03 ** (index - 1) for point in along],  # side by side, so that none hides another
                 medians,
                 yerr=[
                     [middle - point.values[0] for point, middle in zip(along, medians, strict=True)],
@@ -103,7 +103,8 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
         panel.tick_params(labelsize=7)
     for panel in panels[len(tasks) :]:
         panel.set_visible(False)
-    figure.supxlabel("width", fontsize=9)
+    for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
+        panel.set_xlabel("width", fontsize=8)
     figure.supylabel("test accuracy, %", fontsize=9)
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     handles = {
