@@ -26,6 +26,7 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
     assert {"trained", "untrained"} <= found["variance"].keys()
     assert {curve["mode"] for curve in found["causal"]["curves"]} == {"keep", "remove"}
     assert found["attention"]["prompt"]["words"] == ["a", "1", "b", "2", "c", "3", "d", "4", "b?"]
+    assert {Path(file).stem for file in result["figures"]} == {"variance", "causal", "attention", "readout"}
     for file in result["figures"]:
         assert Path(file).read_bytes()[:4] in (b"\x89PNG", b"%PDF")
     assert main(["analyze", run, "--what", "variance,attention", "--prompt", "b 2 a 1 a"]) == 0

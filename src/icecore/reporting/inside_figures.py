@@ -1,4 +1,4 @@
-"""Figures of what is inside a run: accuracy against k, attention maps (Figure 2), circles (Figure 3)."""
+"""Figures of what is inside a run: variance, accuracy against k, attention (Figure 2), circles (Figure 3), readout."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,13 @@ def draw_inside(
 ) -> list[Path]:
     """A figure for each analysis that has one, as PNG and PDF; the files. `pair`: the components that circles show."""
     made: dict[str, Figure] = {}
+    task = subject.config.task.name
+    if "variance" in found:
+        made["variance"] = variance_figure(found["variance"], task)
+    if "readout" in found:
+        made["readout"] = readout_figure(found["readout"], task)
     if "causal" in found:
-        made["causal"] = causal_figure(found["causal"], subject.config.task.name)
+        made["causal"] = causal_figure(found["causal"], task)
     if "prompt" in found.get("attention", {}):
         made["attention"] = attention_figure(found["attention"]["prompt"])
     if "modular" in found:
@@ -36,6 +41,55 @@ def draw_inside(
             files.append(folder / f"{name}.{ending}")
             figure.savefig(files[-1], dpi=200)
     return files
+
+
+def variance_figure(result: dict[str, Any], task: str) -> "Figure":
+    """Shares of the top 10 directions and neurons at each place, trained beside untrained."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    places = list(result["trained"])
+    for panel, kind in zip(figure.subplots(1, 2, sharey=True), ("directions", "neurons"), strict=True):
+        for shift, (which, colour) in zip((-0.2, 0.2), (("trained", "#0072B2"), ("untrained", "#999999")), strict=True):
+            heights = [100 * result[which][place][kind] for place in places]
+            panel.bar([index + shift for index in range(len(places))], heights, 0.38, color=colour, label=which)
+        panel.set_xticks(range(len(places)), [place.replace(".", "\n") for place in places], fontsize=8)
+        panel.set_title(f"top 10 {kind}", fontsize=9, loc="left")
+        panel.set_ylim(0, 100)
+        finish(panel)
+    figure.axes[0].set_ylabel("share of variance, %")
+    return with_legend(figure, f"{task}: variance of the residual stream ({result['positions']} positions)")
+
+
+def readout_figure(result: dict[str, Any], task: str) -> "Figure":
+    """A solved unembedding on the untouched body, beside what needs no learning."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    panel = figure.subplots()
+    kinds = [one["kind"] for one in result["readouts"]]
+    for shift, (which, colour) in zip((-0.2, 0.2), (("train", "#E69F00"), ("test", "#0072B2")), strict=True):
+        heights = [100 * one[f"{which}_accuracy"] for one in result["readouts"]]
+        panel.bar([index + shift for index in range(len(kinds))], heights, 0.38, color=colour, label=which)
+    floor = 100 * max(result["floors"].values())
+    panel.axhline(floor, color="#777777", linewidth=1, linestyle=(0, (1, 2)), label="floor")
+    panel.set_xticks(range(len(kinds)), kinds)
+    panel.set_ylim(0, 104)
+    panel.set_ylabel("accuracy, %")
+    finish(panel)
+    return with_legend(figure, f"{task}: the unembedding alone, solved")
+
+
+def finish(panel: Any) -> None:
+    panel.grid(axis="y", alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def with_legend(figure: "Figure", title: str) -> "Figure":
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
 
 
 def causal_figure(result: dict[str, Any], task: str) -> "Figure":
@@ -52,14 +106,9 @@ def causal_figure(result: dict[str, Any], task: str) -> "Figure":
         panel.set_xscale("log")
         panel.set_xlabel(f"directions {'kept' if mode == 'keep' else 'removed'}, k")
         panel.set_ylim(0, 104)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        finish(panel)
     figure.axes[0].set_ylabel("test accuracy, %")
-    where = ", ".join(result["curves"][0]["places"])
-    figure.suptitle(f"{task}: the residual stream at {where}", fontsize=9, x=0.01, ha="left")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    return figure
+    return with_legend(figure, f"{task}: the residual stream at {', '.join(result['curves'][0]['places'])}")
 
 
 def attention_figure(prompt: dict[str, Any]) -> "Figure":
