@@ -237,6 +237,7 @@ def test_a_solved_readout_is_at_least_as_good_as_a_trained_one():
     logistic = logistic_readout(model, parameters, task.vocab_size, train, task.test_set())
     assert ridge.items == logistic.items == 1500
     from_steps = ((features @ runs.population.trained["unembed"][0].T).argmax(dim=1) == answers).float().mean()
+    # Both minimize a loss, not errors: the one that U is trained by, and squares, which are a poorer stand-in.
     assert logistic.train_accuracy >= float(from_steps) - 0.01
     assert ridge.train_accuracy >= float(from_steps) - 0.05
 

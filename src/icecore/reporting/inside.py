@@ -16,12 +16,11 @@ from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.errors import InputError, unknown_name
 from icecore.models import Transformer, initialize
+from icecore.sweeps.inside import ITEMS, TOP
 from icecore.tasks import Batch, Memorization, ModularAddition, Needle
 from icecore.training import Population, RunConfig
 
-TOP = 10  # SOURCE: Table 4
-SAMPLE = 2_000  # training items that directions are found on
-READOUT_SAMPLE = 40_000  # and that readouts are solved on: all of a finite set of the paper's size
+READOUT_SAMPLE = 40_000  # training items that readouts are solved on: all of a finite set of the paper's size
 MAPS = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
 
 
@@ -46,7 +45,7 @@ class Subject:
             raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
         device = population.device
         untrained = {name: value.to(device) for name, value in initialize(model, config.sizes, seed).items()}
-        sample = training_items(config.task, SAMPLE, "analysis")
+        sample = training_items(config.task, ITEMS, "analysis")
         parameters = population.parameters(config.seeds.index(seed))
         return Subject(config, model, parameters, untrained, sample, *population.counts())
 

@@ -80,6 +80,11 @@ class Population:
         for name, value in {**self.trained, **self.frozen}.items():
             if name in tensors:
                 value.copy_(tensors[name])
+        self.round_values()
+
+    @torch.no_grad()
+    def round_values(self) -> None:
+        """Let the rounded copies follow values that were set from outside."""
         for decays, rounded in self.rounded.items():
             rounded.copy_(self.values[decays])
 

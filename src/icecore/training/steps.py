@@ -24,7 +24,9 @@ class Steps:
         self.gradient_of: dict[str, Tensor] = {}
         for decays, gradient in self.gradients.items():
             self.gradient_of |= population.parts_of(gradient, decays)
-        self.means, self.squares = ({decays: torch.zeros_like(value) for decays, value in values.items()} for _ in "12")
+        self.means, self.squares = (
+            {decays: torch.zeros_like(value) for decays, value in values.items()} for _ in range(2)
+        )
         self.optimizer = AdamW(optimization, device)
         self.step: Int64[Tensor, ""] = torch.zeros((), dtype=torch.int64, device=device)
         self.loss: Float[Tensor, " seed"] = torch.zeros(len(population.seeds), device=device)
@@ -60,7 +62,7 @@ class Steps:
     def set_state(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         for name, view in self.state().items():
             view.copy_(tensors[name])
-        self.population.load({})
+        self.population.round_values()
         self.step.fill_(step)
         self.first_bad_step.fill_(NEVER)
 
