@@ -121,9 +121,10 @@ def test_the_optimizers_kernel_is_its_plain_twin():
         assert torch.equal(rounded, ours.value.bfloat16())
 
 
+@pytest.mark.parametrize("model", [Transformer(width=32, init="matched"), LSTM(width=32)], ids=str)
 @pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31)], ids=str)
-def test_replayed_steps_are_the_steps_taken_one_by_one(task):
-    device, model = torch.device("cuda"), Transformer(width=32, init="matched")
+def test_replayed_steps_are_the_steps_taken_one_by_one(task, model):
+    device = torch.device("cuda")
     optimization = Optimization(steps=100, batch=64, lr=1e-2, warmup_steps=5)
 
     def population() -> Population:
@@ -135,7 +136,6 @@ def test_replayed_steps_are_the_steps_taken_one_by_one(task):
     taken = 0
     while taken < 60:
         place = grouped.at(taken)
-        assert isinstance(place.works, PackedWorks)
         replay.take(place.works, place.begin, place.end)
         for step in range(taken, taken + place.end - place.begin):
             place_of_one = one_by_one.at(step)

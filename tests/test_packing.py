@@ -8,7 +8,7 @@ import torch
 from icecore.models import Transformer
 from icecore.models.packing import Packing, pack
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
-from icecore.training.stream import Stream, WorkStream, sizes_by_group
+from icecore.training.stream import FewSizes, Stream, WorkStream
 from icecore.training.work import PackedWorks
 
 OPEN, CLOSE, ASK = 1, 2, 3
@@ -74,7 +74,7 @@ def test_a_node_is_a_distinct_beginning(task):
 
 def test_filled_up_steps_have_the_size_that_was_asked_for():
     batch = Needle().sample(200, torch.Generator().manual_seed(0))
-    works = PackedWorks(256, batch, 50, lambda needed: sizes_by_group(4, 2, needed))
+    works = PackedWorks(256, batch, 50, FewSizes(4, 2).of_nodes)
     sizes = works.packed.nodes
     assert sizes[:2] == [sizes[0]] * 2
     assert sizes[2:] == [sizes[2]] * 2
@@ -88,7 +88,7 @@ def test_filled_up_steps_have_the_size_that_was_asked_for():
 
 def test_groups_do_not_cross_epochs():
     needed = [100, 90, 80, 200, 10, 20, 30, 40]
-    assert sizes_by_group(4, 3, needed) == [112, 112, 112, 208, 32, 32, 32, 48]
+    assert FewSizes(4, 3).of_nodes(needed) == [112, 112, 112, 208, 32, 32, 32, 48]
 
 
 @pytest.mark.parametrize("task", [Needle(max_pairs=4), ModularAddition(modulus=13)], ids=lambda task: task.name)

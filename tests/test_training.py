@@ -9,12 +9,13 @@ from twins import results_by_place
 import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
+from icecore.models.lstm import PackedSequences
 from icecore.tasks import Batch, DecimalAddition, Imitation, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Optimization, Population, RunConfig, RunFolder, evaluate
 from icecore.training.imitation_target import with_target
 from icecore.training.population import clip_factors, losses, predict
-from icecore.training.stream import Stream
-from icecore.training.work import plain_work, whole
+from icecore.training.stream import FewSizes, Stream
+from icecore.training.work import plain_work, whole, works
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -180,6 +181,26 @@ def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
     assert ours.keys() == twins.keys()
     for name, value in ours.items():
         assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+
+
+@pytest.mark.parametrize("task", [TASK, DecimalAddition(digits=2, scored="target-is-digit", test_size=50)], ids=str)
+def test_lstm_steps_of_one_size_are_the_plain_steps(task):
+    """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
+    model, sizes = LSTM(width=16), FewSizes(4, 2)
+    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64)
+    batch = one_batch(task, 80)
+    first, second = (works(model, task.vocab_size, part, 20, sizes) for part in (batch[:40], batch[40:]))
+    for index, work in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):
+        assert isinstance(work.inputs, PackedSequences)
+        part = batch[20 * index : 20 * index + 20]
+        assert len(work.inputs.tokens) > part.lengths.sum() or task is not TASK
+        ours, twins = (results_by_place(population, one) for one in (work, plain_work(part)))
+        for name, value in ours.items():
+            assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+    assert sizes.times is not None
+    before = sizes.times
+    assert sizes.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
+    assert (sizes.of_times(before[None] + 1, 30) > before)[before > 0].all()
 
 
 def test_imitation_loss_is_kl():

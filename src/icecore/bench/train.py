@@ -172,7 +172,7 @@ def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[
         work = first.works.step(first.index)
         counts = products_in(lambda: ours.trainer.steps.take(work))
         if isinstance(work.inputs, PackedSequences):
-            tokens = len(work.inputs.tokens)
+            tokens = int(ours.trainer.works.stream.batch_at(0).lengths.sum())  # that are read
             assert isinstance(config.model, LSTM)
             counts += lstm_products(tokens, config.model.width, config.model.layers, Precision(config.precision).dtype)
         ours.warm_up()

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
+from icecore.models.packing import at_scored, slots_of_scored
 
 
 @dataclass(frozen=True)
@@ -80,34 +81,69 @@ class LSTM(Model):
 
 @dataclass(frozen=True)
 class PackedSequences:
-    """The tokens of a batch that are read, the longest sequences first, all first tokens before all second ones."""
+    """The tokens of a batch, the longest sequences first, all first tokens before all second ones.
 
-    tokens: Int64[Tensor, " token"]
-    batch_sizes: Int64[Tensor, " time"]  # on the CPU: how many sequences reach each time
-    scored: Int64[Tensor, " query"]  # places among the tokens
+    Of one step, or of many with one more axis in front. Sequences may go on after what is read of them.
+    """
+
+    tokens: Int64[Tensor, "*step token"]
+    scored: Int64[Tensor, "*step query"]  # places among the tokens
+    weight: Float[Tensor, "*step query"]  # 0 where nothing is scored
+    batch_sizes: tuple[int, ...]  # how many sequences have a token at each time
+
+    def step(self, index: int) -> "PackedSequences":
+        return PackedSequences(self.tokens[index], self.scored[index], self.weight[index], self.batch_sizes)
+
+    def read(self) -> list[Tensor]:
+        """What a step reads on the device."""
+        return [self.tokens, self.scored, self.weight]
+
+    def fixed(self) -> "PackedSequences":
+        """A copy, which stays where it is."""
+        return PackedSequences(self.tokens.clone(), self.scored.clone(), self.weight.clone(), self.batch_sizes)
+
+    def size(self) -> tuple[object, ...]:
+        """Steps of equal size can be computed by the same graph."""
+        return self.batch_sizes, *(tuple(part.shape) for part in self.read())
+
+
+def reached(scored: Bool[Tensor, "step batch length"]) -> Int64[Tensor, "step time"]:
+    """How many sequences are read up to each time or further, on the CPU."""
+    last_read = scored.flip(2).long().cumsum(dim=2).flip(2)
+    return (last_read > 0).sum(dim=1).cpu()
 
 
 def pack_sequences(
-    tokens: Int64[Tensor, "step batch length"], scored: Bool[Tensor, "step batch length"]
-) -> list[PackedSequences]:
-    """The packed sequences of many steps, waiting for the device once or twice for all of them."""
+    tokens: Int64[Tensor, "step batch length"],
+    scored: Bool[Tensor, "step batch length"],
+    batch_sizes: Int64[Tensor, " time"],
+) -> tuple[PackedSequences, Int64[Tensor, "step query"]]:
+    """The packed sequences of many steps, and where in its flattened batch each scored position is.
+
+    `batch_sizes` are at least what is `reached` in each step.
+    """
     batch, length = tokens.shape[1:]
-    column = torch.arange(length, device=tokens.device)
+    device, slots = tokens.device, int(scored.sum(dim=2).max())
+    column = torch.arange(length, device=device)
     lengths = (scored * (column + 1)).amax(dim=2)
     order = lengths.argsort(dim=1, descending=True, stable=True)
     rank = order.argsort(dim=1)
-    batch_sizes = (lengths[..., None] > column).sum(dim=1)
-    begin = batch_sizes.cumsum(dim=1) - batch_sizes
     by_time = tokens.gather(1, order[..., None].expand_as(tokens)).transpose(1, 2)
-    is_read = torch.arange(batch, device=tokens.device) < batch_sizes[..., None]
-    places = (begin[:, None] + rank[..., None])[scored]
-    counts = torch.cat([batch_sizes, scored.sum(dim=(1, 2))[:, None]], dim=1).cpu()
-    token_parts = by_time[is_read].split(counts[:, :length].sum(dim=1).tolist())
-    place_parts = places.split(counts[:, length].tolist())
-    return [
-        PackedSequences(own_tokens, sizes[sizes > 0], own_places)
-        for own_tokens, own_places, sizes in zip(token_parts, place_parts, counts[:, :length], strict=True)
-    ]
+    begin = (batch_sizes.cumsum(dim=0) - batch_sizes).to(device)
+    slot = slots_of_scored(scored, slots)
+    in_batch = torch.arange(batch * length, device=device).view(1, batch, length).expand_as(tokens)
+    places, among_tokens, weight = (
+        at_scored(values.to(torch.int32), slot, slots)
+        for values in (in_batch, begin + rank[..., None], torch.ones_like(tokens))
+    )
+    has_token = torch.arange(batch, device=device) < batch_sizes.to(device)[:, None]
+    packed = PackedSequences(
+        by_time[:, has_token],
+        among_tokens.long(),
+        weight.float(),
+        tuple(size for size in batch_sizes.tolist() if size > 0),
+    )
+    return packed, places.long()
 
 
 def packed_logits(
@@ -118,10 +154,10 @@ def packed_logits(
     `weights` are in the precision to compute with, and on a GPU in one block of memory (`in_one_block`).
     """
     embedded = F.embedding(packed.tokens, embeddings["token"]).to(weights[0].dtype)
-    start = embedded.new_zeros(model.layers, int(packed.batch_sizes[0]), model.width)
+    start = embedded.new_zeros(model.layers, packed.batch_sizes[0], model.width)
     output, _, _ = torch.lstm(
         embedded,
-        packed.batch_sizes,
+        torch.tensor(packed.batch_sizes),
         (start, start),
         list(weights),
         has_biases=True,

@@ -75,8 +75,17 @@ class Packing:
     nodes: int
     has_rows: bool  # false: a row is a node
 
-    def tensors(self) -> list[Tensor]:
-        return [value for value in vars(self).values() if isinstance(value, Tensor)]
+    def read(self) -> list[Tensor]:
+        """What a step reads: all but where its sequences are in the batch."""
+        return [value for name, value in vars(self).items() if isinstance(value, Tensor) and name != "source"]
+
+    def fixed(self) -> "Packing":
+        """A copy, which stays where it is."""
+        return self.map(torch.clone)
+
+    def size(self) -> tuple[object, ...]:
+        """Steps of equal size can be computed by the same graph."""
+        return self.has_rows, self.nodes, self.sequences, *(tuple(part.shape) for part in self.read())
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Packing":
         return replace(self, **{n: function(value) for n, value in vars(self).items() if isinstance(value, Tensor)})

@@ -13,7 +13,7 @@ import torch
 
 import icecore
 from icecore.errors import InputError, Interrupted, require
-from icecore.models import Transformer
+from icecore.models import LSTM, Transformer
 from icecore.process import prepare
 from icecore.tasks import Batch, Task
 from icecore.training.config import RunConfig
@@ -23,7 +23,6 @@ from icecore.training.replay import Replay
 from icecore.training.run_folder import RESULT, RunFolder
 from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import PackedWorks
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Trainer:
         self.config, self.population, self.folder = config, population, folder
         device = population.device
         self.steps = Steps(population, config.optimization)
-        captures = device.type == "cuda" and isinstance(config.model, Transformer)
+        captures = device.type == "cuda" and isinstance(config.model, Transformer | LSTM)
         self.replay = Replay(self.steps) if captures else None
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
         self.works = WorkStream(stream, config.model, grouped=captures)
@@ -133,7 +132,6 @@ class Trainer:
                 if self.population.device.type == "cpu":
                     self.refuse_non_finite()
             else:
-                assert isinstance(place.works, PackedWorks)
                 whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
                 end = place.end if whole_group else place.index + 1
                 self.replay.take(place.works, place.index, end)

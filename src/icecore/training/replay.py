@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from icecore.models.lstm import PackedSequences
 from icecore.models.packing import Packing
 from icecore.training.steps import Steps, copy_all
-from icecore.training.work import Answers, PackedWorks, Work
+from icecore.training.work import Answers, Work, Works
 
 
 class Replay:
@@ -18,10 +19,10 @@ class Replay:
         self.graphs: dict[tuple[object, ...], Captured] = {}
         self.pool = torch.cuda.graph_pool_handle()
 
-    def take(self, works: PackedWorks, begin: int, end: int) -> None:
+    def take(self, works: Works, begin: int, end: int) -> None:
         """The steps from `begin` to `end`, which have one size."""
         each = [works.step(index) for index in range(begin, end)]
-        key = len(each), *sizes_of(each[0])
+        key = len(each), *graphable(each[0]).size()
         if key not in self.graphs:
             self.graphs[key] = Captured(self.steps, each, self.pool)
         self.graphs[key].replay(each)
@@ -53,34 +54,20 @@ class Captured:
 
 def fixed(work: Work) -> Work:
     """A copy that stays where it is. What a step does not read, the places in the batch, is not copied."""
-    packing, answers = packing_of(work).map(torch.clone), work.answers
-    log_probs = answers.target_log_probs
-    return Work(
-        packing,
-        Answers(
-            answers.places,
-            answers.targets.clone(),
-            packing.weight,
-            None if log_probs is None else log_probs.clone(),
-        ),
-    )
+    inputs, answers = graphable(work).fixed(), work.answers
+    log_probs = None if answers.target_log_probs is None else answers.target_log_probs.clone()
+    return Work(inputs, Answers(answers.places, answers.targets.clone(), inputs.weight, log_probs))
 
 
 def tensors_of(each: list[Work]) -> list[Tensor]:
     found: list[Tensor] = []
     for work in each:
-        found += [tensor for tensor in packing_of(work).tensors() if tensor is not packing_of(work).source]
-        found.append(work.answers.targets)
+        found += [*graphable(work).read(), work.answers.targets]
         if work.answers.target_log_probs is not None:
             found.append(work.answers.target_log_probs)
     return found
 
 
-def packing_of(work: Work) -> Packing:
-    assert isinstance(work.inputs, Packing)
+def graphable(work: Work) -> Packing | PackedSequences:
+    assert isinstance(work.inputs, Packing | PackedSequences)
     return work.inputs
-
-
-def sizes_of(work: Work) -> tuple[object, ...]:
-    packing = packing_of(work)
-    return packing.has_rows, packing.nodes, *(tuple(tensor.shape) for tensor in packing.tensors())

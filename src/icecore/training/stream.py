@@ -1,9 +1,11 @@
 """The data of every step, as a pure function of the data seed and the step: resuming needs no generator's state."""
 
-import functools
+import math
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from icecore.models import Model
 from icecore.seeding import make_generator
@@ -85,7 +87,9 @@ class WorkStream:
 
     def __init__(self, stream: Stream, model: Model, grouped: bool = False) -> None:
         self.stream, self.model = stream, model
-        self.group = None if not grouped else STREAM_GROUP if stream.items is None else EPOCH_GROUP
+        self.group = STREAM_GROUP if stream.items is None else EPOCH_GROUP
+        self.sizes_of_full = FewSizes(self.full_batches, self.group) if grouped else None
+        self.sizes_of_last = FewSizes(1, self.group) if grouped else None
         self.block_index = -1
         self.full: Works | None = None
         self.last: Works | None = None
@@ -104,7 +108,7 @@ class WorkStream:
         if self.last is not None and place == stream.batches_per_epoch - 1:
             return Place(self.last, epoch, epoch, epoch + 1)
         assert self.full is not None
-        group, first = self.group or 1, epoch * self.full_batches
+        group, first = self.group if self.sizes_of_full is not None else 1, epoch * self.full_batches
         begin = first + place // group * group
         return Place(self.full, first + place, begin, min(begin + group, first + self.full_batches))
 
@@ -145,27 +149,48 @@ class WorkStream:
         return self.stream.batches_per_epoch - (self.stream.last_batch < self.stream.batch)
 
     def make(self, epochs: list[Batch]) -> Block:
-        whole = self.full_batches * self.stream.batch
-        full = self.ready([epoch[:whole] for epoch in epochs], self.stream.batch, self.full_batches) if whole else None
-        if self.stream.last_batch == self.stream.batch:
-            return full, None
-        return full, self.ready([epoch[whole:] for epoch in epochs], self.stream.last_batch, 1)
-
-    def ready(self, epochs: list[Batch], rows: int, steps_per_epoch: int) -> Works:
-        batch, vocabulary = Batch.concatenate(epochs), self.stream.task.vocab_size
-        if self.group is None:
-            return works(self.model, vocabulary, batch, rows)
-        sizes = functools.partial(sizes_by_group, steps_per_epoch, self.group)
-        return works(self.model, vocabulary, batch, rows, sizes)
+        rows, vocabulary = self.stream.batch, self.stream.task.vocab_size
+        whole = self.full_batches * rows
+        full = last = None
+        if whole:
+            batch = Batch.concatenate([epoch[:whole] for epoch in epochs])
+            full = works(self.model, vocabulary, batch, rows, self.sizes_of_full)
+        if self.stream.last_batch < rows:
+            batch = Batch.concatenate([epoch[whole:] for epoch in epochs])
+            last = works(self.model, vocabulary, batch, self.stream.last_batch, self.sizes_of_last)
+        return full, last
 
 
-def sizes_by_group(steps_per_epoch: int, group: int, needed: list[int]) -> list[int]:
-    """For each step the most that its group needs, rounded up by at most a thirty-second."""
-    sizes: list[int] = []
-    for first in range(0, len(needed), steps_per_epoch):
-        epoch = needed[first : first + steps_per_epoch]
-        for begin in range(0, len(epoch), group):
-            members = epoch[begin : begin + group]
-            unit = 1 << max(4, (max(members) // 64).bit_length())
-            sizes += [-(-max(members) // unit) * unit] * len(members)
-    return sizes
+class FewSizes:
+    """Sizes that repeat: what a captured graph needs.
+
+    Nodes of a transformer: a few steps in a row, a group, have as many as the largest of them, rounded up. Tokens of
+    an LSTM: there is one size, with some room, that grows where a step needs more.
+    """
+
+    def __init__(self, steps_per_epoch: int, group: int) -> None:
+        self.steps_per_epoch, self.group = steps_per_epoch, group
+        self.times: Int64[Tensor, " time"] | None = None
+
+    def of_nodes(self, needed: list[int]) -> list[int]:
+        """For each step the most that its group needs, rounded up by at most a thirty-second."""
+        sizes: list[int] = []
+        for first in range(0, len(needed), self.steps_per_epoch):
+            epoch = needed[first : first + self.steps_per_epoch]
+            for begin in range(0, len(epoch), self.group):
+                members = epoch[begin : begin + self.group]
+                unit = 1 << max(4, (max(members) // 64).bit_length())
+                sizes += [-(-max(members) // unit) * unit] * len(members)
+        return sizes
+
+    def of_times(self, reached: Int64[Tensor, "step time"], rows: int) -> Int64[Tensor, " time"]:
+        """For each time, at least as many sequences as reach it in any step.
+
+        The number that reach it is a sum of `rows` independent draws, whose standard deviation is at most half the
+        room: of the steps of a run, hardly one needs more than those of a block and the room.
+        """
+        most = reached.amax(dim=0)
+        if self.times is None or bool((most > self.times).any()):
+            with_room = torch.where(most > 0, (most + math.isqrt(rows)).clamp(max=rows), 0)
+            self.times = with_room if self.times is None else with_room.maximum(self.times)
+        return self.times

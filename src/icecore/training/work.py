@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.models import LSTM, Model, Positions, Transformer
-from icecore.models.lstm import PackedSequences, pack_sequences
+from icecore.models.lstm import PackedSequences, pack_sequences, reached
 from icecore.models.packing import Packing, pack
 from icecore.tasks import Batch
 
@@ -51,18 +51,26 @@ class Works(Protocol):
     def step(self, index: int) -> Work: ...
 
 
+class Sizes(Protocol):
+    """Rounds the sizes of steps up, so that they repeat. Without it, each step has the size that it needs."""
+
+    def of_nodes(self, needed: list[int], /) -> list[int]: ...
+
+    def of_times(self, reached: Int64[Tensor, "step time"], rows: int, /) -> Int64[Tensor, " time"]: ...
+
+
 def works(
     model: Model,
     vocabulary: int,
     batch: Batch,
     rows: int,
-    sizes: Callable[[list[int]], list[int]] | None = None,
+    sizes: Sizes | None = None,
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
     if isinstance(model, Transformer):
-        return PackedWorks(vocabulary, batch, rows, sizes)
+        return PackedWorks(vocabulary, batch, rows, None if sizes is None else sizes.of_nodes)
     if isinstance(model, LSTM):
-        return SequenceWorks(batch, rows)
+        return SequenceWorks(batch, rows, sizes)
     return PlainWorks(batch, rows)
 
 
@@ -101,20 +109,28 @@ class PackedWorks:
 
 
 class SequenceWorks:
-    """Steps of an LSTM."""
+    """Steps of an LSTM: of one size, packed all at once, or each of its own size, packed when it is taken."""
 
-    def __init__(self, batch: Batch, rows: int) -> None:
-        self.inputs = pack_sequences(*(part.unflatten(0, (-1, rows)) for part in (batch.tokens, batch.scored)))
-        self.answers = plain_work(batch).answers
-        self.begins = [0]
-        for inputs in self.inputs:
-            self.begins.append(self.begins[-1] + len(inputs.scored))
+    def __init__(self, batch: Batch, rows: int, sizes: Sizes | None) -> None:
+        self.batch = batch
+        self.tokens, self.scored = (part.unflatten(0, (-1, rows)) for part in (batch.tokens, batch.scored))
+        self.needed = reached(self.scored)
+        self.packed = None if sizes is None else self.pack(0, len(self), sizes.of_times(self.needed, rows))
+
+    def pack(self, begin: int, end: int, batch_sizes: Int64[Tensor, " time"]) -> tuple[PackedSequences, Answers]:
+        packed, places = pack_sequences(self.tokens[begin:end], self.scored[begin:end], batch_sizes)
+        before = torch.arange(begin, end, device=places.device)[:, None] * self.tokens[0].numel()
+        return packed, Answers.at(places + before, packed.weight, self.batch)
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(self.tokens)
 
     def step(self, index: int) -> Work:
-        return Work(self.inputs[index], self.answers.part(slice(self.begins[index], self.begins[index + 1])))
+        if self.packed is None:
+            packed, answers = self.pack(index, index + 1, self.needed[index])
+            return Work(packed.step(0), answers.part(0))
+        packed, answers = self.packed
+        return Work(packed.step(index), answers.part(index))
 
 
 class PlainWorks:
