@@ -167,7 +167,9 @@ def report(runs: "Runs", json: bool) -> None:
             for index, seed in enumerate(result["seeds"])
         ),
     )
-    floors = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result["floors"].items())
-    print(f"floors: {floors or 'none'}")
+    for kind in ("floors", "loss_floors"):
+        floors = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
+        if floors or kind == "floors":
+            print(f"{kind.replace('_', ' ')}: {floors or 'none'}")
     print(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
     print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; kept in {runs.path}")

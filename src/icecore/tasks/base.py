@@ -129,6 +129,10 @@ class Task(abc.ABC):
     def floors(self) -> dict[str, float]:
         """Accuracies that need no learning, by name, computed from the test items."""
 
+    def loss_floors(self) -> dict[str, float]:
+        """Losses that need no learning, by name, where loss is what counts."""
+        return {}
+
     def train_set(self) -> Batch | None:
         """All items to train on, in order, if they are finitely many; None for an endless stream."""
         return None

@@ -197,6 +197,7 @@ def result_of(
         **({"train_accuracy": on_train["accuracy"]} if on_train else {}),
         "seeds": list(config.seeds),
         "floors": config.task.floors(),
+        **({"loss_floors": loss_floors} if (loss_floors := config.task.loss_floors()) else {}),
         "trained_parameters": trained,
         "frozen_parameters": frozen,
         "steps": config.optimization.steps,
