@@ -5,15 +5,16 @@ import torch
 from twins import results_by_place
 
 import icecore as ice
-from icecore.models import LSTM, Sizes, Transformer
-from icecore.tasks import DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
+from icecore.models import LSTM, Sizes, Transformer, chunked
+from icecore.models.dense import Windows
+from icecore.tasks import Batch, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
 from icecore.training import Optimization, Population, Precision
 from icecore.training.optimizer import AdamW, Vectors
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
 from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import PackedWorks, plain_work, whole
+from icecore.training.work import PackedWorks, Work, plain_work, whole
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 TASKS = [
@@ -78,6 +79,35 @@ def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
         assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
 
 
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatch):
+    """In float32 with kernels, in several chunks; and in bfloat16, about the same."""
+    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 100 * 1000)
+    model, sizes, device = (
+        Transformer(width=64, layers=3, heads=2, init="matched"),
+        Sizes(1000, 128),
+        torch.device("cuda"),
+    )
+    tokens = torch.randint(1000, (4, 101), generator=torch.Generator("cuda").manual_seed(0), device=device)
+    batch = Batch(tokens[:, :-1], tokens[:, 1:], torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+
+    def results(precision: Precision, work: Work) -> dict[str, torch.Tensor]:
+        population = Population(model, sizes, (0, 1), trainable, device, precision)
+        (group,) = population.groups
+        with precision.in_matrix_products():
+            loss = group.losses(work)
+            found = torch.autograd.grad(loss.sum(), list(group.leaves.values()))
+        return {"loss": loss.detach(), **dict(zip(group.leaves, found, strict=True))}
+
+    ours = whole(model, 1000, batch)
+    assert isinstance(ours.inputs, Windows)
+    expected = results(Precision.fp32, plain_work(batch))
+    for precision, tolerance in ((Precision.fp32, 2e-5), (Precision.bf16, 0.05)):  # a dozen roundings to 8 bits
+        for name, value in results(precision, ours).items():
+            difference = (value.float() - expected[name]).norm()
+            assert difference < tolerance * expected[name].norm() + 1e-5, (precision, name)
+
+
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
     model, device, sizes = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), Sizes(31, 5)
     exact = Population(model, sizes, (0, 1), "all", device)
@@ -136,10 +166,10 @@ def test_replayed_steps_are_the_steps_taken_one_by_one(task, model):
     taken = 0
     while taken < 60:
         place = grouped.at(taken)
-        replay.take(place.works, place.begin, place.end)
+        replay.take([place.step(index) for index in range(place.begin, place.end)])
         for step in range(taken, taken + place.end - place.begin):
             place_of_one = one_by_one.at(step)
-            plain.take(place_of_one.works.step(place_of_one.index))
+            plain.take(*place_of_one.step(place_of_one.index))
         taken += place.end - place.begin
         assert torch.allclose(plain.loss, replayed.loss, rtol=2e-3), taken
     assert int(replayed.step) == taken

@@ -169,7 +169,7 @@ def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[
     with Precision(config.precision).in_matrix_products():
         ours = OurSteps(config, device)
         first = ours.trainer.works.at(0)
-        work = first.works.step(first.index)
+        (work,) = first.step(first.index)
         counts = products_in(lambda: ours.trainer.steps.take(work))
         if isinstance(work.inputs, PackedSequences):
             tokens = int(ours.trainer.works.stream.batch_at(0).lengths.sum())  # that are read

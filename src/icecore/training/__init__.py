@@ -13,6 +13,7 @@ from icecore.tasks import Task
 from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
+from icecore.training.parallel import Parallel, Parts
 from icecore.training.population import Population
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
@@ -54,18 +55,22 @@ def train(
     log_every: int | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
+    accumulate: int = 1,
     **optimization: Any,
 ) -> Runs:
     """Train `seeds` networks at once; what is not said of the optimization (steps, batch, lr, ...) is the preset's.
 
     With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
-    `resume` goes on with an unfinished run of this config; None does so if there is one.
+    `resume` goes on with an unfinished run of this config; None does so if there is one. `accumulate` computes every
+    batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
+    computes its part of every batch, and the first one keeps the run.
     """
     task = with_target(task)
     base = preset_optimization(task, model, preset)
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
     require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
     where = pick_device(device)
+    parts = Parts(Parallel.join(where), accumulate)
     config = RunConfig(
         task=task,
         model=model,
@@ -84,8 +89,11 @@ def train(
         if folder.is_complete and not overwrite:
             _, population = folder.load(where)
             return Runs(config, stored_result(folder), population, path)
-        folder.begin(config, resume, overwrite)
-    result, population = train_run(config, where, cadence, folder, with_body, watch)
+        if parts.parallel.is_first:
+            folder.begin(config, resume, overwrite)
+        else:
+            folder = watch = None
+    result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
     return Runs(config, result, population, path)
 
 

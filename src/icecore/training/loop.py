@@ -17,6 +17,7 @@ from icecore.models import LSTM, Transformer
 from icecore.process import prepare
 from icecore.tasks import Batch, Task
 from icecore.training.config import RunConfig
+from icecore.training.parallel import Parts
 from icecore.training.population import Population, predict
 from icecore.training.precision import Precision
 from icecore.training.replay import Replay
@@ -33,6 +34,7 @@ class Progress:
     steps: int
     loss: list[float]
     accuracy: list[float] | None = None
+    test_loss: list[float] | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -68,8 +70,12 @@ def train_run(
     folder: RunFolder | None = None,
     with_body: bool = False,
     watch: Watch | None = None,
+    parts: Parts = Parts(),
 ) -> tuple[dict[str, Any], Population]:
-    """Train a population to the end, from its last checkpoint if there is one; the result and the population."""
+    """Train a population to the end, from its last checkpoint if there is one; the result and the population.
+
+    Of several processes the first one has the folder.
+    """
     prepare()
     started = time.monotonic()
     population = Population(
@@ -79,23 +85,25 @@ def train_run(
     steps = config.optimization.steps
     try:
         with interrupts_deferred() as interrupted, population.precision.in_matrix_products():
-            trainer = Trainer(config, population, folder)
+            trainer = Trainer(config, population, folder, parts)
             while trainer.step < steps:
                 done = cadence.next_stop(trainer.step, steps)
                 trainer.advance(done, interrupted)
                 done = trainer.step
+                is_interrupted = parts.parallel.is_true_anywhere(interrupted.is_set(), device)
                 trainer.refuse_non_finite()
                 if cadence.looks_at(done, steps):
-                    accuracy = None
+                    on_test = {}
                     if done % cadence.evaluate_every == 0:
-                        accuracy = evaluate(population, config.task, test)["accuracy"]
-                    trainer.report(Progress(done, steps, trainer.steps.loss.tolist(), accuracy), watch)
-                if done % cadence.checkpoint_every == 0 or interrupted.is_set() or done == steps:
+                        on_test = evaluate(population, config.task, test)
+                    loss = trainer.steps.loss.tolist()
+                    trainer.report(Progress(done, steps, loss, on_test.get("accuracy"), on_test.get("loss")), watch)
+                if done % cadence.checkpoint_every == 0 or is_interrupted or done == steps:
                     trainer.save()
-                if interrupted.is_set():
+                if is_interrupted:
                     kept = "" if folder is None else f", saved in {folder.path}"
                     raise Interrupted(f"interrupted after step {done}{kept}")
-        result = result_of(config, population, test, device, time.monotonic() - started)
+        result = result_of(config, population, test, device, time.monotonic() - started) | trainer.best()
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise out_of_memory(config) from error
     except RuntimeError as error:
@@ -110,31 +118,35 @@ def train_run(
 class Trainer:
     """One population on its way: the steps taken, the data, and where it is saved."""
 
-    def __init__(self, config: RunConfig, population: Population, folder: RunFolder | None) -> None:
-        self.config, self.population, self.folder = config, population, folder
-        device = population.device
-        self.steps = Steps(population, config.optimization)
-        captures = device.type == "cuda" and isinstance(config.model, Transformer | LSTM)
+    def __init__(
+        self, config: RunConfig, population: Population, folder: RunFolder | None, parts: Parts = Parts()
+    ) -> None:
+        self.config, self.population, self.folder, self.parallel = config, population, folder, parts.parallel
+        device, is_alone = population.device, parts.parallel.processes == 1
+        self.steps = Steps(population, config.optimization, self.parallel)
+        # Several processes meet in every step, and would wait for each other where one captures a graph.
+        captures = device.type == "cuda" and isinstance(config.model, Transformer | LSTM) and is_alone
         self.replay = Replay(self.steps) if captures else None
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
-        self.works = WorkStream(stream, config.model, grouped=captures)
+        self.works = WorkStream(stream, config.model, grouped=captures, parts=parts)
+        self.test_losses: list[tuple[int, list[float]]] = []
         self.step = 0
         self.saved_step: int | None = None
         self.restore()
 
     def advance(self, until: int, interrupted: threading.Event) -> None:
         """Take steps up to step `until`, or until interrupted."""
-        while self.step < until and not interrupted.is_set():
+        while self.step < until and not (interrupted.is_set() and self.parallel.processes == 1):
             place = self.works.at(self.step)
             if self.replay is None:
-                self.steps.take(place.works.step(place.index))
+                self.steps.take(*place.step(place.index))
                 self.step += 1
                 if self.population.device.type == "cpu":
                     self.refuse_non_finite()
             else:
                 whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
                 end = place.end if whole_group else place.index + 1
-                self.replay.take(place.works, place.index, end)
+                self.replay.take([place.step(index) for index in range(place.index, end)])
                 self.step += end - place.index
             if self.step == until or self.works.is_last_of_block(self.step - 1):
                 self.works.look_ahead()  # while a GPU is busy with what it was given
@@ -156,8 +168,10 @@ class Trainer:
         if self.folder is not None:
             row: dict[str, Any] = {"step": progress.step, "loss": progress.loss}
             if progress.accuracy is not None:
-                row["accuracy"] = progress.accuracy
+                row |= {"accuracy": progress.accuracy, "test_loss": progress.test_loss}
             self.folder.append_metrics(row)
+        if progress.test_loss is not None:
+            self.test_losses.append((progress.step, progress.test_loss))
         if watch is not None:
             watch(progress)
 
@@ -167,14 +181,27 @@ class Trainer:
             self.folder.save_checkpoint(self.step, self.steps.state())
 
     def restore(self) -> None:
-        if self.folder is None:
-            return
-        checkpoint = self.folder.load_checkpoint()
-        if checkpoint is not None:
-            self.step, tensors = checkpoint
-            self.saved_step = self.step
-            self.steps.set_state(self.step, tensors)
-        self.folder.forget_metrics_after(self.step)
+        if self.folder is not None:
+            checkpoint = self.folder.load_checkpoint()
+            if checkpoint is not None:
+                self.step, tensors = checkpoint
+                self.saved_step = self.step
+                self.steps.set_state(self.step, tensors)
+            self.folder.forget_metrics_after(self.step)
+            rows = self.folder.metrics()
+            self.test_losses = [(row["step"], row["test_loss"]) for row in rows if "test_loss" in row]
+        step = self.parallel.share(self.step, self.steps.state(), self.population.device)
+        if step != self.step:
+            self.step = step
+            self.steps.set_state(step, self.steps.state())
+
+    def best(self) -> dict[str, list[float]]:
+        """Each seed's least loss on the test set among all that were measured, and after which step."""
+        if not self.test_losses:
+            return {}
+        steps, losses = zip(*self.test_losses, strict=True)
+        least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
+        return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
 
 
 def evaluate(

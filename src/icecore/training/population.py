@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from icecore.models import LSTM, Model, Sizes, Transformer, initialize, lstm, packed, trained_names
+from icecore.models.chunked import chunked_cross_entropy
+from icecore.models.dense import Windows, dense_hidden
 from icecore.models.lstm import PackedSequences
 from icecore.models.packing import Packing
 from icecore.tasks import Batch
@@ -16,6 +18,7 @@ from icecore.training.work import Answers, Work, scored_positions, whole
 
 CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds in one pass: more would only take more memory
 ROWS_EVALUATED_AT_ONCE = 500
+LOGITS_EVALUATED_AT_ONCE = 2**26
 
 
 class Population:
@@ -123,10 +126,23 @@ class Group:
         inputs = work.inputs
         if isinstance(inputs, Packing) and isinstance(self.model, Transformer):
             return packed.packed_logits(self.model, self.parameters, self.body(self.model), inputs, self.dtype)
+        if isinstance(inputs, Windows) and isinstance(self.model, Transformer):
+            unembed = self.parameters["unembed"]
+            return self.dense_hidden(self.model, inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
         if isinstance(inputs, PackedSequences) and isinstance(self.model, LSTM):
             return torch.stack(list(self.lstm_logits(self.model, inputs)))
         assert isinstance(inputs, Batch)
         return self.plain_logits(inputs)
+
+    def losses(self, work: Work) -> Float[Tensor, " seed"]:
+        """Each seed's mean over scored positions. Where there are many, their logits are never there all at once."""
+        if isinstance(work.inputs, Windows) and isinstance(self.model, Transformer):
+            hidden, answers = self.dense_hidden(self.model, work.inputs), work.answers
+            return chunked_cross_entropy(hidden, self.parameters["unembed"], answers.targets, answers.weight)
+        return losses(self.logits(work), work.answers)
+
+    def dense_hidden(self, model: Transformer, windows: Windows) -> Float[Tensor, "seed token width"]:
+        return dense_hidden(model, self.parameters, self.body(model), windows, self.dtype)
 
     def plain_logits(self, batch: Batch) -> Float[Tensor, "seed query vocab"]:
         """All logits of the model as it is written, of which the scored ones are picked: the twin of the rest."""
@@ -189,7 +205,7 @@ def clip_factors(gradients: list[Float[Tensor, "seed value"]], largest: float) -
 def predict(
     population: Population,
     batch: Batch,
-    rows_at_once: int = ROWS_EVALUATED_AT_ONCE,
+    rows_at_once: int | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Each seed's argmax at scored positions (0 elsewhere), as (seed, batch, seq), and its loss.
@@ -197,6 +213,10 @@ def predict(
     `on_rows` is told how many rows are done.
     """
     seeds, width = len(population.seeds), batch.tokens.shape[1]
+    if rows_at_once is None:
+        most_scored = int(batch.scored.sum(dim=1).max())
+        fit = LOGITS_EVALUATED_AT_ONCE // (seeds * most_scored * population.sizes.vocab_size)
+        rows_at_once = max(1, min(ROWS_EVALUATED_AT_ONCE, fit))
     predictions = torch.zeros((seeds, batch.tokens.numel()), dtype=torch.int64, device=batch.tokens.device)
     total = torch.zeros(seeds, device=batch.tokens.device)
     with population.precision.in_matrix_products():

@@ -1,6 +1,6 @@
 """What one step does, on any device: losses and gradients of each group of seeds, clipping, AdamW."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int64
@@ -8,7 +8,8 @@ from torch import Tensor
 
 from icecore.training.config import Optimization
 from icecore.training.optimizer import AdamW, Vectors
-from icecore.training.population import Population, clip_factors, losses
+from icecore.training.parallel import Parallel
+from icecore.training.population import Group, Population, clip_factors
 from icecore.training.work import Work
 
 NEVER = -1
@@ -17,8 +18,8 @@ NEVER = -1
 class Steps:
     """A population and its optimizer. All that a step reads or writes is on the device, so that it can be captured."""
 
-    def __init__(self, population: Population, optimization: Optimization) -> None:
-        self.population, self.clip = population, optimization.clip
+    def __init__(self, population: Population, optimization: Optimization, parallel: Parallel = Parallel()) -> None:
+        self.population, self.clip, self.parallel = population, optimization.clip, parallel
         device, values = population.device, population.values
         self.gradients = {decays: torch.zeros_like(value) for decays, value in values.items()}
         self.gradient_of: dict[str, Tensor] = {}
@@ -32,15 +33,14 @@ class Steps:
         self.loss: Float[Tensor, " seed"] = torch.zeros(len(population.seeds), device=device)
         self.first_bad_step: Int64[Tensor, " seed"] = torch.full_like(self.loss, NEVER, dtype=torch.int64)
 
-    def take(self, work: Work) -> None:
-        """One step of all seeds. `loss` is then each seed's loss before it."""
+    def take(self, *parts: Work) -> None:
+        """One step of all seeds, on a batch in one or more parts. `loss` is then each seed's loss before it."""
+        shares = self.shares(parts)
         for group in self.population.groups:
-            loss = losses(group.logits(work), work.answers)
-            found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
-            self.loss[group.seeds] = loss.detach()
-            places = [self.gradient_of[name][group.seeds] for name in group.leaves]
-            used = [(place, gradient) for place, gradient in zip(places, found, strict=True) if gradient is not None]
-            copy_all([place for place, _ in used], [gradient for _, gradient in used])
+            for index, (part, share) in enumerate(zip(parts, shares, strict=True)):
+                loss = group.losses(part) if share is None else group.losses(part) * share
+                self.add(group, loss, is_first=index == 0)
+        self.parallel.add([self.loss, *self.gradients.values()])
         newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
         self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
         factors = clip_factors(list(self.gradients.values()), self.clip)
@@ -49,6 +49,28 @@ class Steps:
             vectors = Vectors(value, self.gradients[decays], self.means[decays], self.squares[decays])
             self.optimizer.update(vectors, factors, decays, self.population.rounded.get(decays))
         self.step += 1
+
+    def shares(self, parts: Sequence[Work]) -> list[Float[Tensor, ""] | None]:
+        """Each part's share of what is scored in the whole batch; None: all of it."""
+        if len(parts) == 1 and self.parallel.processes == 1:
+            return [None]
+        weights = [part.answers.weight.sum() for part in parts]
+        total = torch.stack(weights).sum()
+        self.parallel.add([total])
+        return [weight / total for weight in weights]
+
+    def add(self, group: Group, loss: Float[Tensor, " seed"], is_first: bool) -> None:
+        """A part's loss and its gradients, put down if it is the first part, else added."""
+        found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
+        places = [self.gradient_of[name][group.seeds] for name in group.leaves]
+        used = [(place, gradient) for place, gradient in zip(places, found, strict=True) if gradient is not None]
+        places, gradients = [place for place, _ in used], [gradient for _, gradient in used]
+        if is_first:
+            self.loss[group.seeds] = loss.detach()
+            copy_all(places, gradients)
+        else:
+            self.loss[group.seeds] += loss.detach()
+            torch._foreach_add_(places, gradients)  # pyright: ignore[reportPrivateImportUsage]
 
     def state(self) -> dict[str, Tensor]:
         """Views of all that a checkpoint holds beside the step: values and both moments, by name."""

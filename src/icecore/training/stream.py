@@ -10,7 +10,8 @@ from torch import Tensor
 from icecore.models import Model
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
-from icecore.training.work import Works, works
+from icecore.training.parallel import Parts
+from icecore.training.work import Work, Works, works
 
 BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has about so many
 EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
@@ -28,6 +29,11 @@ class Place:
     index: int
     begin: int
     end: int
+    parts: Parts
+
+    def step(self, index: int) -> list[Work]:
+        """This process's parts of a step."""
+        return [self.works.step(index * self.parts.count + part) for part in self.parts.mine]
 
 
 class Stream:
@@ -85,11 +91,12 @@ class WorkStream:
     graph needs. Otherwise every step has the size it needs.
     """
 
-    def __init__(self, stream: Stream, model: Model, grouped: bool = False) -> None:
-        self.stream, self.model = stream, model
+    def __init__(self, stream: Stream, model: Model, grouped: bool = False, parts: Parts = Parts()) -> None:
+        self.stream, self.model, self.parts = stream, model, parts
         self.group = STREAM_GROUP if stream.items is None else EPOCH_GROUP
-        self.sizes_of_full = FewSizes(self.full_batches, self.group) if grouped else None
-        self.sizes_of_last = FewSizes(1, self.group) if grouped else None
+        count = parts.count
+        self.sizes_of_full = FewSizes(self.full_batches * count, self.group * count) if grouped else None
+        self.sizes_of_last = FewSizes(count, count) if grouped else None
         self.block_index = -1
         self.full: Works | None = None
         self.last: Works | None = None
@@ -106,11 +113,11 @@ class WorkStream:
             self.block_index = index
         epoch, place = divmod(place, stream.batches_per_epoch)
         if self.last is not None and place == stream.batches_per_epoch - 1:
-            return Place(self.last, epoch, epoch, epoch + 1)
+            return Place(self.last, epoch, epoch, epoch + 1, self.parts)
         assert self.full is not None
         group, first = self.group if self.sizes_of_full is not None else 1, epoch * self.full_batches
         begin = first + place // group * group
-        return Place(self.full, first + place, begin, min(begin + group, first + self.full_batches))
+        return Place(self.full, first + place, begin, min(begin + group, first + self.full_batches), self.parts)
 
     def take_block(self, index: int) -> Block:
         """A block: the one made ahead, or a new one."""
@@ -154,10 +161,11 @@ class WorkStream:
         full = last = None
         if whole:
             batch = Batch.concatenate([epoch[:whole] for epoch in epochs])
-            full = works(self.model, vocabulary, batch, rows, self.sizes_of_full)
+            full = works(self.model, vocabulary, batch, self.parts.rows_of(rows), self.sizes_of_full)
         if self.stream.last_batch < rows:
             batch = Batch.concatenate([epoch[whole:] for epoch in epochs])
-            last = works(self.model, vocabulary, batch, self.stream.last_batch, self.sizes_of_last)
+            rows = self.parts.rows_of(self.stream.last_batch)
+            last = works(self.model, vocabulary, batch, rows, self.sizes_of_last)
         return full, last
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.models import LSTM, Model, Positions, Transformer
+from icecore.models.dense import SHORTEST, Windows
 from icecore.models.lstm import PackedSequences, pack_sequences, reached
 from icecore.models.packing import Packing, pack
 from icecore.tasks import Batch
@@ -39,7 +40,7 @@ class Answers:
 class Work:
     """What one step computes."""
 
-    inputs: Packing | PackedSequences | Batch
+    inputs: Packing | Windows | PackedSequences | Batch
     answers: Answers
 
 
@@ -68,6 +69,8 @@ def works(
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
     if isinstance(model, Transformer):
+        if batch.tokens.shape[1] >= SHORTEST and bool(batch.scored.all()):
+            return WindowWorks(batch, rows)
         return PackedWorks(vocabulary, batch, rows, None if sizes is None else sizes.of_nodes)
     if isinstance(model, LSTM):
         return SequenceWorks(batch, rows, sizes)
@@ -106,6 +109,22 @@ class PackedWorks:
 
     def step(self, index: int) -> Work:
         return Work(self.packed.step(index), self.answers.part(index))
+
+
+class WindowWorks:
+    """Steps of a transformer that are scored at every position."""
+
+    def __init__(self, batch: Batch, rows: int) -> None:
+        tokens = batch.tokens.unflatten(0, (-1, rows))
+        places = torch.arange(tokens.numel(), device=tokens.device).view(len(tokens), -1)
+        weight = torch.ones_like(places, dtype=torch.float32)
+        self.windows, self.answers = Windows(tokens, weight), Answers.at(places, weight, batch)
+
+    def __len__(self) -> int:
+        return len(self.windows.tokens)
+
+    def step(self, index: int) -> Work:
+        return Work(self.windows.step(index), self.answers.part(index))
 
 
 class SequenceWorks:

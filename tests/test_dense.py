@@ -1,0 +1,155 @@
+"""Language modeling's fast path: whole windows, and logits that are never there all at once."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from twins import results_by_place
+
+from icecore.models import Sizes, Transformer, chunked
+from icecore.models.chunked import chunked_cross_entropy
+from icecore.models.dense import SHORTEST, Windows
+from icecore.tasks import Batch, ModularAddition, Needle
+from icecore.training import Optimization, Population
+from icecore.training.parallel import Parallel, Parts
+from icecore.training.steps import Steps
+from icecore.training.stream import Stream, WorkStream
+from icecore.training.work import plain_work, whole
+
+CPU = torch.device("cpu")
+VOCABULARY = 23
+
+
+def text(rows: int, length: int = SHORTEST) -> Batch:
+    tokens = torch.randint(VOCABULARY, (rows, length + 1), generator=torch.Generator().manual_seed(0))
+    return Batch(tokens[:, :-1], tokens[:, 1:], torch.ones(rows, length, dtype=torch.bool))
+
+
+def gradients_of(loss: torch.Tensor, leaves: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    found = torch.autograd.grad(loss.sum(), list(leaves.values()), allow_unused=True)
+    return {n: g for n, g in zip(leaves, found, strict=True) if g is not None and bool((g != 0).any())}
+
+
+@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
+@pytest.mark.parametrize("trainable", ["embeddings", "all", "unembed", "token+unembed"])
+def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, attention, monkeypatch):
+    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 50 * VOCABULARY)  # several chunks, the last one smaller
+    model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
+    population = Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64)
+    batch = text(3)
+    ours, twins = whole(model, VOCABULARY, batch), plain_work(batch)
+    assert isinstance(ours.inputs, Windows)
+    results = [results_by_place(population, work) for work in (ours, twins)]
+    assert torch.allclose(results[0]["logits"], results[1]["logits"], rtol=1e-9, atol=1e-12)
+    (group,) = population.groups
+    loss, loss_of_twin = group.losses(ours), group.losses(twins)
+    assert torch.allclose(loss, loss_of_twin, rtol=1e-12)
+    gradients, expected = gradients_of(loss, group.leaves), gradients_of(loss_of_twin, group.leaves)
+    assert "unembed" in gradients
+    assert gradients.keys() == expected.keys()
+    for name, gradient in gradients.items():
+        assert torch.allclose(gradient, expected[name], rtol=1e-9, atol=1e-14), name
+
+
+def test_windows_that_are_not_scored_everywhere_take_the_other_way():
+    batch = text(3)
+    batch.scored[1, 4] = False
+    assert not isinstance(whole(Transformer(width=8), VOCABULARY, batch).inputs, Windows)
+
+
+def test_chunked_losses_are_torchs(monkeypatch):
+    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 3 * VOCABULARY)
+    generator = torch.Generator().manual_seed(1)
+    hidden = torch.randn(2, 10, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    unembed = torch.randn(2, VOCABULARY, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(VOCABULARY, (10,), generator=generator)
+    weight = torch.tensor([1.0, 0, 1, 2, 1, 1, 0, 1, 1, 1], dtype=torch.float64)
+    ours = chunked_cross_entropy(hidden, unembed, targets, weight)
+    logits = hidden @ unembed.transpose(1, 2)
+    each = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.repeat(2), reduction="none").view(2, 10)
+    theirs = (each * weight).sum(dim=1) / weight.sum()
+    assert torch.allclose(ours, theirs)
+    for factor in (torch.tensor([1.0, 1.0]), torch.tensor([0.5, -2.0])):  # of what comes after
+        for a, b in zip(
+            torch.autograd.grad((ours * factor).sum(), (hidden, unembed), retain_graph=True),
+            torch.autograd.grad((theirs * factor).sum(), (hidden, unembed), retain_graph=True),
+            strict=True,
+        ):
+            assert torch.allclose(a, b)
+
+
+def states_after(parts: Parts, task, steps: int = 6) -> dict[str, torch.Tensor]:
+    model = Transformer(width=16, init="matched")
+    population = Population(model, Sizes(task.vocab_size, 100), (0, 1), "all", CPU, dtype=torch.float64)
+    taken = Steps(population, Optimization(steps=20, batch=32, lr=1e-2, warmup_steps=0))
+    works = WorkStream(Stream(task, 32, 0, CPU), model, parts=parts)
+    for step in range(steps):
+        place = works.at(step)
+        taken.take(*place.step(place.index))
+    return {**taken.state(), "loss": taken.loss}
+
+
+@pytest.mark.parametrize(
+    "task", [Needle(max_pairs=3, values=20, vocabulary=40, test_size=20), ModularAddition(modulus=8)], ids=str
+)
+def test_a_batch_in_parts_is_the_batch(task):
+    """Of the epochs of modular addition, the last batch is smaller."""
+    whole_batch, in_parts = states_after(Parts(), task), states_after(Parts(accumulate=4), task)
+    for name, value in whole_batch.items():
+        assert torch.allclose(in_parts[name], value, rtol=1e-6, atol=1e-9), name  # AdamW divides by small squares
+
+
+def test_each_process_has_its_part_of_a_batch():
+    task, batch = Needle(max_pairs=3, values=20, vocabulary=40, test_size=20), 12
+    stream = Stream(task, batch, 0, CPU)
+    found = []
+    for rank in range(2):
+        works = WorkStream(stream, Transformer(width=8), parts=Parts(Parallel(rank, 2), accumulate=3))
+        place = works.at(5)
+        parts = place.step(place.index)
+        assert [len(part.answers.targets) for part in parts] == [2, 2, 2]
+        found += [part.answers.places for part in parts]
+    rows = torch.cat(found).sort().values // stream.task.max_length
+    assert rows.tolist() == list(range(5 * batch, 6 * batch))
+
+
+PROGRAM = """
+import sys
+from icecore.tasks import Needle
+import icecore as ice
+task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=50)
+runs = ice.train(task, ice.Transformer(width=16, init="matched"), seeds=2, steps=12, batch=16, lr=1e-2,
+                 warmup_steps=2, out=sys.argv[1], device="cpu", resume=None, accumulate=int(sys.argv[2]))
+"""
+
+
+def test_two_processes_train_what_one_does(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    alone = [sys.executable, "program.py", "alone", "1"]
+    together = ["torch.distributed.run", "--nproc-per-node", "2", "--standalone", "program.py", "together", "2"]
+    for command in (alone, [sys.executable, "-m", *together]):
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=120)
+    from icecore.store import read_json
+    from icecore.training import RunFolder
+
+    (first,) = (tmp_path / "alone").glob("*/*")
+    (second,) = (tmp_path / "together").glob("*/*")
+    assert first.name == second.name, "the same run"
+    results = [read_json(path / "result.json") for path in (first, second)]
+    assert results[0]["loss"] == pytest.approx(results[1]["loss"], rel=1e-4)  # float32 sums in another order
+    populations = [RunFolder(path).load(CPU)[1] for path in (first, second)]
+    for name, value in populations[0].trained.items():
+        assert torch.allclose(value, populations[1].trained[name], rtol=1e-3, atol=1e-5), name
+
+
+def test_a_batch_that_cannot_be_divided_is_refused():
+    from icecore.errors import InputError
+
+    with pytest.raises(InputError, match="a batch of 32 cannot be divided into 1 processes x 5 parts"):
+        states_after(Parts(accumulate=5), Needle(max_pairs=3, values=20, vocabulary=40, test_size=20))
+    with pytest.raises(InputError, match="accumulate must be at least 1, got 0"):
+        dataclasses.replace(Parts(), accumulate=0)
