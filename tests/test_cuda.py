@@ -105,7 +105,7 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
     for precision, tolerance in ((Precision.fp32, 2e-5), (Precision.bf16, 0.05)):  # a dozen roundings to 8 bits
         for name, value in results(precision, ours).items():
             difference = (value.float() - expected[name]).norm()
-            assert difference < tolerance * expected[name].norm() + 1e-5, (precision, name)
+            assert difference < tolerance * expected[name].norm() + 0.002 * tolerance, (precision, name)
 
 
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
