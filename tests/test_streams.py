@@ -4,6 +4,7 @@ Seeds are fixed, so each test gives one p-value for good. A threshold of 1e-4 wo
 sampler once in 10,000 versions of it; each test also shows that the paper's wording is told apart.
 """
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -157,6 +158,24 @@ def test_rejected_share(task, share, error):
     assert rejection is not None
     drawn = task.draw(200_000, generator(3))
     assert len(rejection.rows.find(drawn.tokens, drawn.scored)) / 200_000 == pytest.approx(share, abs=error)
+
+
+@pytest.mark.parametrize("task_class", [Needle, DecimalAddition, Parentheses])
+def test_the_stream_of_the_scripts_readme_keeps_test_items(task_class):
+    task = task_class(**task_class.presets["readme"])
+    assert held_out_of(task, torch.device("cpu")) is None
+    assert task.test_items() == task_class().test_items()
+    assert torch.equal(task.sample(100, generator()).tokens, task.draw(100, generator()).tokens)
+    if task_class is Parentheses:
+        plain = itertools.islice(task.plain_stream(random.Random(0)), 1_000)
+        assert sum(item in set(task.test_items()) for item in plain) > 100  # 141 are to be expected
+
+
+def test_the_short_balanced_strings_are_all_test_items():
+    """Why a model that has learned the stream fails on them (docs/reproduce.md)."""
+    short = [item.prompt for item in Parentheses().test_items() if len(item.prompt) <= 7 and item.answer == (2,)]
+    found = {"".join(" ()?"[token] for token in prompt[:-1]) for prompt in short}
+    assert {length: sum(len(text) == length for text in found) for length in (2, 4, 6)} == {2: 1, 4: 2, 6: 5}
 
 
 @pytest.mark.parametrize("task", [Needle(max_pairs=3, values=10, vocabulary=30), Parentheses(max_pairs=6)], ids=str)

@@ -1,5 +1,6 @@
 """Training: what is frozen stays frozen, seeds are what they are alone, the schedule, the data by step."""
 
+import dataclasses
 import math
 
 import pytest
@@ -330,3 +331,12 @@ def test_presets_settle_what_paper_and_scripts_disagree_on():
     assert modular.steps == 5_000 * math.ceil(37_620 / 4_000)
     memorization = preset_optimization(Memorization(), transformer, "released")
     assert memorization.steps == 21_000 * 512 * 512 // memorization.batch
+
+
+def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
+    def settings(task: Task) -> dict:
+        return RunConfig(task, MODEL, Sizes(4, 80)).as_json()["task"]["settings"]
+
+    assert "test_items_in_stream" not in settings(Parentheses())
+    kept = RunConfig(Parentheses(test_items_in_stream=True), MODEL, Sizes(4, 80))
+    assert RunConfig.from_json(kept.as_json()) == dataclasses.replace(kept, task_source="parentheses")

@@ -32,7 +32,12 @@ class Executor(StrEnum):
 
 NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
-PRESET = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's.")
+PRESETS = ("released", "readme", "paper")
+PRESET = typer.Option(
+    "released",
+    help="Whose settings: the authors' scripts' (released), those of their README's commands, whose stream keeps test "
+    "items (readme), or the paper's text's (paper).",
+)
 RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
 MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
@@ -164,8 +169,8 @@ def entry_names(names: Sequence[str]) -> list[str]:
 def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None):
     from icecore.sweeps.paper import ENTRIES, SCALES
 
-    if preset not in ("released", "paper"):
-        raise unknown_name("preset", preset, ["released", "paper"])
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
     cells = []
     for name in entry_names(names):
         make = ENTRIES[name].cells

@@ -11,7 +11,7 @@ from typing import Any
 from icecore.models import LSTM, Model, Transformer
 from icecore.sweeps import laptop
 from icecore.sweeps.cells import Cell
-from icecore.tasks import Task, make_task
+from icecore.tasks import TASKS, Task, make_task
 
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
@@ -39,12 +39,17 @@ class Scale:
         return Cell(f"{task}, {column}", self.task(task, preset), model, trainable, preset, settings)
 
 
+def paper_task(name: str, preset: str) -> Task:
+    """Tasks that know no such preset are what they are."""
+    return make_task(name, preset if preset in TASKS[name].presets else "released")
+
+
 def paper_transformer(width: int, preset: str) -> Transformer:
     return Transformer(width=width, init="paper" if preset == "paper" else "released")
 
 
 SCALES = {
-    "paper": Scale("paper", make_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
+    "paper": Scale("paper", paper_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
     "laptop": Scale(
         "laptop", laptop.small_task, laptop.small_transformer, laptop.SMALL_LSTM, laptop.small_training, laptop.fitted
     ),

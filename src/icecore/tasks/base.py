@@ -15,6 +15,10 @@ from icecore.errors import require
 from icecore.seeding import make_generator
 from icecore.tasks.holdout import HeldOut
 
+# Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
+# the runs keep their names.
+ADDED_LATER = {"added_later": True}
+
 
 class Item(NamedTuple):
     """One question with its answer, as token ids without padding."""
@@ -129,6 +133,11 @@ class Task(abc.ABC):
     def floors(self) -> dict[str, float]:
         """Accuracies that need no learning, by name, computed from the test items."""
 
+    @property
+    def rejects_test_items(self) -> bool:
+        """Whether `sample` drops test items."""
+        return self.test_split == "rejected"
+
     def loss_floors(self) -> dict[str, float]:
         """Losses that need no learning, by name, where loss is what counts."""
         return {}
@@ -219,7 +228,7 @@ class Rejection:
 @functools.lru_cache(maxsize=64)
 def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     """The test items in a form that finds them in a stream; None if draws need no filter."""
-    if task.test_split != "rejected":
+    if not task.rejects_test_items:
         return None
     test = task.test_set()
     rows = HeldOut.of(test.tokens, test.scored, task.vocab_size)

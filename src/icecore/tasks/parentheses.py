@@ -15,7 +15,7 @@ from icecore.errors import require
 from icecore.tasks.base import Item
 from icecore.tasks.drawing import below, geometric, largest_first, random_bits, scale_down
 from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
-from icecore.tasks.plain import require_test_size
+from icecore.tasks.plain import kept_in_stream, require_test_size
 
 OPEN, CLOSE, QUESTION = 1, 2, 3  # SOURCE: appendix D.1.2
 UNBALANCED, BALANCED = 1, 2
@@ -46,10 +46,12 @@ class Parentheses(OneAnswerTask):
     double_flips: bool = True  # with probability 2/3, twice as many flips
     swap_in_order_only: bool = True  # swap i, j only if i < j
     test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
+    test_items_in_stream: bool = kept_in_stream()
 
     name: ClassVar[str] = "parentheses"
     presets: ClassVar = {
         "released": {},
+        "readme": {"test_items_in_stream": True},
         "paper": {"spare_half_of_balanced": False, "double_flips": False, "swap_in_order_only": False},
     }
 

@@ -78,7 +78,11 @@ class RunConfig:
             )
 
     def as_json(self) -> dict[str, Any]:
-        settings = {field.name: getattr(self.task, field.name) for field in setting_fields(type(self.task))}
+        settings = {
+            field.name: value
+            for field in setting_fields(type(self.task))
+            if (value := getattr(self.task, field.name)) != field.default or not field.metadata.get("added_later")
+        }
         return {
             "task": {"name": self.task_source or self.task.name, "version": self.task.version, "settings": settings},
             "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
