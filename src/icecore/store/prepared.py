@@ -17,7 +17,7 @@ SPLITS = {"train": "train.npy", "validation": "validation.npy"}
 OUTPUTS = (TOKENIZER, *SPLITS.values(), TOKEN_BYTES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is itself alone, and can be a key
 class PreparedText:
     """What a folder's manifest says, and its arrays, memory-mapped."""
 
