@@ -228,13 +228,15 @@ name, moment = sys.argv[1:3]
 replace = os.replace
 def deadly(source, target):
     hit = os.path.basename(target) == name
+    if hit and moment == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
     if hit and moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)
     replace(source, target)
     if hit:
         os.kill(os.getpid(), signal.SIGKILL)
 files.os.replace = deadly
-main(sys.argv[3:])
+sys.exit(main(sys.argv[3:]))
 """
 
 
@@ -263,6 +265,16 @@ def test_killed_at_any_file_the_same_command_goes_on_to_the_same_bytes(tmp_path,
     assert main([*command, "--out", str(killed)]) == 0
     assert contents(whole) == contents(killed)
     assert all((killed / made).stat().st_mtime_ns == time for made, time in made_before.items()), "not made again"
+
+
+def test_ctrl_c_keeps_what_is_whole_and_says_so(tmp_path):
+    command = ["prepare", "stories", "--vocabulary", "400", "--out", str(tmp_path / "out")]
+    arguments = [sys.executable, "-c", KILL, "train.npy", "interrupted", *command]
+    stopped = subprocess.run(arguments, capture_output=True, text=True)
+    assert stopped.returncode == 130
+    assert stopped.stderr.splitlines()[-2:] == ["what is done so far is kept; the same command goes on", "interrupted"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["plan.json", "tokenizer.json"]
+    assert main(command) == 0
 
 
 def test_a_complete_folder_is_shown_and_another_one_is_refused(tmp_path, capsys, file):
