@@ -212,6 +212,17 @@ def test_a_folder_is_read_in_order_and_its_valid_files_are_held_out(tmp_path):
         prepare(tmp_path / "other", folder)
 
 
+def test_a_file_to_validate_on_is_not_trained_on(tmp_path, monkeypatch):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("from a")
+    (folder / "b.txt").write_text("from b")
+    monkeypatch.chdir(tmp_path)
+    text = prepare(tmp_path / "out", folder, "corpus/b.txt").text
+    assert documents_of(text, "train") == ["from a"]
+    assert documents_of(text, "validation") == ["from b"]
+
+
 def test_empty_documents_are_skipped_and_counted(tmp_path):
     path = tmp_path / "corpus.txt"
     path.write_text(f"one{END}{END} \n {END}two{END}\n")

@@ -118,7 +118,8 @@ def find_sources(name: str, given: str | None, validation: str | None, share: fl
     words = "files with 'valid' in their names" if held_out else f"the last {share:g} of the documents"
     if validation is not None:
         held_out, words = files_of(Path(validation)), "files of their own"
-    train = [path for path in files if path not in held_out]
+    kept_out = {path.resolve() for path in held_out}
+    train = [path for path in files if path.resolve() not in kept_out]
     require(bool(train), f"{given} has nothing but validation files; add files to train on")
     return Sources(tuple(map(FileSource, train)), tuple(map(FileSource, held_out)), words)
 
