@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PAIRS_COUNTED = 100_000_000  # of the train tokens, the first: more would change a floor by less than they cost
+PAIRS_COUNTED = 100_000_000  # of the train tokens, the first: a bound on the time, some ten seconds
 PIECE = 2**23  # tokens looked at together
 
 
