@@ -110,7 +110,7 @@ def test_data_writes_the_memorization_table_in_generation_order(capsys, tmp_path
         (("data", "needle", "--max-pairs"), "--max-pairs needs a value"),
         (("data", "memorization", "--split", "test"), "use --split train"),
         (("data", "imitation", "--split", "train"), "needs a target model"),
-        (("data", "language"), "--test-file FILE.npy"),
+        (("data", "language"), "give --folder FOLDER (make one: icecore prepare stories)"),
         (("data", "parentheses", "--max-pairs", "1", "--split", "train"), "too few different items"),
         (("data", "needle", "--out", "/dev/null/x"), "cannot write /dev/null/x"),
         (("data", "needle", "--out", "/"), "it is a folder"),

@@ -1,9 +1,8 @@
 """Floors come out of the test items as published."""
 
-import numpy as np
 import pytest
 
-from icecore.tasks import TASKS, Language, Needle, make_task
+from icecore.tasks import TASKS, Needle, make_task
 
 # SOURCE: the published floors of the released test sets, to the digits given there.
 PUBLISHED = {
@@ -43,12 +42,3 @@ def test_floors_of_every_preset_are_shares(name, preset):
 
 def test_floors_follow_the_settings():
     assert Needle(max_pairs=1).floors()["most_frequent_value"] == 1.0
-
-
-def test_language_floors_by_hand(tmp_path):
-    train, test = tmp_path / "train.npy", tmp_path / "test.npy"
-    np.save(train, np.array([0, 1, 0, 1, 0, 2], dtype=np.uint16))
-    np.save(test, np.array([1, 0, 1, 2, 0], dtype=np.uint16))
-    floors = Language(str(train), str(test), window=2, vocabulary=3).floors()
-    # 0 is the most frequent token, 1 follows 0 and 0 follows 1; what follows 2 was never seen.
-    assert floors == {"most_frequent_token": 2 / 4, "best_guess_from_token": 3 / 4}

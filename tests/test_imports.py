@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 LAYERS = [
     {"errors"},
     {"seeding", "store", "process"},
-    {"tasks", "models"},
+    {"tasks", "models", "text"},
     {"training", "analysis"},
     {"sweeps", "bench"},
     {"reporting"},

@@ -1,18 +1,29 @@
-"""Windows of a token file, and files that are none."""
+"""Windows of a prepared text, floors by hand, and folders that are none."""
+
+import json
+import math
 
 import numpy as np
 import pytest
 import torch
+from prepared_texts import made_by_hand
 
+from icecore.cli import main
 from icecore.errors import InputError
-from icecore.tasks import Language
+from icecore.seeding import make_generator
+from icecore.tasks import Batch, Language, Needle, make_task, ngrams
+from icecore.tasks import check as checking
+from icecore.tasks.ngrams import Counts
 
 
 @pytest.fixture
-def task(tmp_path):
-    for name, start in (("train", 0), ("test", 50)):
-        np.save(tmp_path / f"{name}.npy", np.arange(start, start + 21, dtype=np.uint16))
-    return Language(str(tmp_path / "train.npy"), str(tmp_path / "test.npy"), window=4, vocabulary=100)
+def folder(tmp_path):
+    return made_by_hand(tmp_path / "text", range(21), range(50, 71), 100)
+
+
+@pytest.fixture
+def task(folder):
+    return Language(str(folder), window=4)
 
 
 def test_windows_are_consecutive_tokens(task):
@@ -27,27 +38,151 @@ def test_test_windows_follow_one_another(task):
     assert batch.tokens.flatten().tolist() == list(range(50, 70))
 
 
+def test_it_says_that_every_position_is_scored():
+    assert Language.every_position_is_scored
+    assert not Needle.every_position_is_scored
+
+
+def test_sizes_and_digest_come_from_the_folder(task, folder):
+    assert (task.vocab_size, task.max_length, task.digest) == (100, 4, "by hand")
+    assert task == Language(str(folder), window=4, digest="by hand")
+    assert Language().vocab_size == 10_000
+
+
+def test_another_text_behind_the_same_path_is_refused(task, folder):
+    made_by_hand(folder, range(30), range(30), 100, digest="another")
+    with pytest.raises(
+        InputError, match=r"holds another text \(digest another\) than the one meant \(digest by hand\)"
+    ):
+        make_task("language", settings={"folder": str(folder), "digest": task.digest})
+    with pytest.raises(InputError, match="holds another text"):
+        task.test_set()
+    assert len(Language(str(folder), window=4).test_set()) == 7
+
+
+def test_bytes_of_counts_the_targets_that_are_scored(tmp_path):
+    folder = made_by_hand(tmp_path / "text", [0, 1, 2, 3], [1, 2, 3, 0, 3], 4, token_bytes=[0, 1, 5, 30])
+    task = Language(str(folder), window=2)
+    test = task.test_set()
+    assert test.targets.tolist() == [[2, 3], [0, 3]]
+    assert task.bytes_of(test) == 5 + 30 + 0 + 30
+    assert task.bytes_of(Batch(test.tokens, test.targets, test.targets == 2)) == 5
+
+
+def test_accuracy_floors_by_hand(tmp_path):
+    task = Language(str(made_by_hand(tmp_path / "text", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)), window=2)
+    # 0 is the most frequent token, 1 follows 0 and 0 follows 1; what follows 2 was never seen.
+    assert task.floors() == {"most_frequent_token": 2 / 4, "best_guess_from_token": 3 / 4}
+
+
+def test_loss_floors_by_hand(tmp_path):
+    task = Language(str(made_by_hand(tmp_path / "text", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)), window=2)
+    # Counts 3, 2, 1, and one more each: 4/9, 3/9, 2/9. The targets are 0 1 2 0.
+    unigram = -math.log(4 / 9 * 3 / 9 * 2 / 9 * 4 / 9) / 4
+    # 0 has 3 successors of 2 kinds (1 twice, 2 once), 1 has 2 of one kind (0 twice), 2 has none.
+    after_one = (2 + 1 * 4 / 9) / (2 + 1)  # 1 -> 0
+    after_zero = (2 + 2 * 3 / 9) / (3 + 2)  # 0 -> 1
+    never_seen = (0 + 1 * 2 / 9) / (2 + 1)  # 1 -> 2
+    from_nothing = 4 / 9  # 2 -> 0
+    bigram = -math.log(after_one * after_zero * never_seen * from_nothing) / 4
+    assert task.loss_floors() == pytest.approx({"unigram": unigram, "bigram": bigram})
+
+
+def test_the_last_tokens_that_no_window_holds_are_in_no_floor(tmp_path):
+    whole = made_by_hand(tmp_path / "whole", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)
+    longer = made_by_hand(tmp_path / "longer", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0, 2], 3)
+    assert Language(str(longer), window=2).loss_floors() == Language(str(whole), window=2).loss_floors()
+
+
+def test_both_floors_are_distributions():
+    tokens = np.random.default_rng(0).integers(0, 5, 200).astype(np.uint16)
+    tokens[tokens == 3] = 2  # one token that never comes up
+    counts = Counts.of(tokens, 5)
+    assert counts.unigram().sum() == pytest.approx(1)
+    every = np.arange(5)
+    for before in every:
+        each = [np.exp(-counts.bigram_loss(np.array([before]), np.array([after]))) for after in every]
+        assert sum(each) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 1000])
+def test_counting_in_pieces_counts_the_same(monkeypatch, piece):
+    tokens = np.random.default_rng(0).integers(0, 9, 500).astype(np.uint16)
+    monkeypatch.setattr(ngrams, "PIECE", piece)
+    table = np.zeros((9, 9), dtype=int)
+    np.add.at(table, (tokens[:-1], tokens[1:]), 1)
+    counts = Counts.of(tokens, 9)
+    assert counts.tokens.tolist() == np.bincount(tokens, minlength=9).tolist()
+    first, second = np.divmod(np.arange(81), 9)
+    assert counts.times_of(first, second).tolist() == table.flatten().tolist()
+    capped = Counts.of(tokens, 9, pairs_counted=130)
+    assert capped.times.sum() == 130
+    assert capped.tokens.tolist() == counts.tokens.tolist()
+
+
+def test_floors_of_real_text_are_in_order(tmp_path, capsys):
+    """Pairs say more than single tokens, and both say more than nothing at all."""
+    assert main(["prepare", "stories", "--vocabulary", "300", "--out", str(tmp_path / "stories")]) == 0
+    task = Language(str(tmp_path / "stories"), window=32)
+    losses = task.loss_floors()
+    assert losses["bigram"] < losses["unigram"] < math.log(300)
+    assert "stories" in capsys.readouterr().out
+
+
+def test_a_prepared_text_keeps_the_contract_and_goes_through_the_commands(tmp_path, capsys):
+    folder = str(tmp_path / "stories")
+    assert main(["prepare", "stories", "--vocabulary", "300", "--out", folder]) == 0
+    for finding in checking.check_task(lambda: Language(folder, window=16)):
+        assert finding.problem is None, finding.rule
+    capsys.readouterr()
+    assert main(["data", "language", "--folder", folder, "--window", "16", "--count", "2"]) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert len(first["prompt"]) == 1
+    assert first["answer"][-1:] == second["prompt"]
+    flags = ["--folder", folder, "--window", "16", "--width", "16", "--heads", "2", "--steps", "2", "--batch", "2"]
+    assert main(["train", "language", *flags, "--out", str(tmp_path / "runs"), "--device", "cpu"]) == 0
+    assert "loss floors: unigram" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        (np.zeros((2, 2), dtype=np.int64), "one-dimensional"),
-        (np.zeros(9), "integers"),
-        (np.zeros(4, dtype=np.int64), "at least 5 tokens"),
-        (np.full(9, 100), "must be 0..99"),
-        (b"no array", "is no token file"),
-        (None, "does not exist"),
+        ("validation.npy", np.zeros((2, 2), dtype=np.uint16), "is not the array of 21 tokens"),
+        ("validation.npy", np.zeros(21), "is not the array of 21 tokens"),
+        ("validation.npy", np.zeros(20, dtype=np.uint16), "is not the array of 21 tokens"),
+        ("validation.npy", np.full(21, 100, dtype=np.uint16), r"tokens must be 0..99; the validation split .* damaged"),
+        ("validation.npy", b"no array", "is damaged"),
+        ("validation.npy", None, "validation.npy is missing; prepare the text again with --overwrite"),
+        ("manifest.json", b"{}", "is no manifest of icecore prepare"),
+        ("manifest.json", b"{", "cannot be read"),
+        ("manifest.json", None, "is no prepared text: it has no manifest.json"),
     ],
 )
-def test_a_file_that_is_no_token_file_is_refused(tmp_path, content, message):
-    path = tmp_path / "tokens.npy"
+def test_a_folder_that_is_damaged_is_refused(folder, name, content, message):
+    path = folder / name
+    path.unlink()
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:
         np.save(path, content)
     with pytest.raises(InputError, match=message):
-        Language(str(path), str(path), window=4, vocabulary=100).test_set()
+        Language(str(folder), window=4).test_set()
 
 
-def test_without_a_file_the_way_out_is_named():
-    with pytest.raises(InputError, match="--train-file FILE"):
-        Language().sample(1, torch.Generator())
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, r"give --folder FOLDER \(make one: icecore prepare stories\)"),
+        ({"digest": "x"}, "a digest needs the folder"),
+        ({"folder": "missing"}, "there is no folder missing; make it with icecore prepare NAME --out missing"),
+        ({"window": 0}, "window must be at least 1, got 0"),
+    ],
+)
+def test_wrong_settings_name_the_way_out(settings, message):
+    with pytest.raises(InputError, match=message):
+        Language(**settings).sample(1, make_generator(0))
+
+
+def test_a_window_longer_than_the_text_is_refused(folder):
+    with pytest.raises(InputError, match="a window of 21 needs at least 22 tokens; the validation split"):
+        Language(str(folder), window=21).test_set()

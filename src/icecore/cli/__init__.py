@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import analyze, bench, data, demo, figures, reproduce, runs, tasks, train
+from icecore.cli import analyze, bench, data, demo, figures, prepare, reproduce, runs, sample, tasks, train
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError, Interrupted
 
@@ -27,9 +27,11 @@ app = typer.Typer(
 )
 app.command("tasks")(tasks.command)
 app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
+app.command("prepare")(prepare.command)
 app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)
 app.command("evaluate")(runs.evaluate_command)
 app.command("show")(runs.show_command)
+app.command("sample")(sample.command)
 app.command("keep")(runs.keep_command)
 app.command("export")(runs.export_command)
 app.command("analyze")(analyze.analyze_command)

@@ -71,7 +71,7 @@ def describe(task_class: "type[Task]") -> dict:
 
 def floors_in_words(floors: dict[str, float]) -> str:
     words = [f"{name.replace('_', ' ')} {value:.5g}".replace(" 0.", " .") for name, value in floors.items()]
-    return ", ".join(words) or "(need a token file)"
+    return ", ".join(words) or "(from the prepared text)"
 
 
 def show_one(task_class: "type[Task]", json: bool) -> None:

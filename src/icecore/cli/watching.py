@@ -4,7 +4,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -131,6 +131,45 @@ class ManyRuns:
         self.last_printed = now
         left = f", {(self.total - done) * (now - self.began) / done / 60:.0f} min left" if done else ""
         print(f"[{done / self.total:4.0%}{left}] {words}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def watching_stages() -> "Iterator[Callable[[str, int, int | None], None]]":
+    """A function to be told the stage, how much of it is done and of how much: a bar with an ETA for each stage."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(bar_width=14),
+        TaskProgressColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        row, stage, last_shown, began = None, "", 0.0, 0.0
+
+        def watch(now_at: str, done: int, total: int | None) -> None:
+            nonlocal row, stage, last_shown, began
+            now = time.monotonic()
+            is_new = now_at != stage
+            if is_new:
+                if row is not None:
+                    bar.remove_task(row)
+                row, stage, began = bar.add_task(now_at, total=total), now_at, now
+            pause = PLAIN_SECONDS if bar.disable else 0.1
+            if not is_new and done != total and now - last_shown < pause:
+                return
+            last_shown = now
+            assert row is not None
+            bar.update(row, completed=done, total=total)
+            if bar.disable and (is_new or done != total):
+                left = f", {(total - done) * (now - began) / done:.0f} s left" if total and done and not is_new else ""
+                share = f": {done / total:.0%}" if total and not is_new else ""
+                print(f"{now_at}{share}{left}", file=sys.stderr, flush=True)
+
+        yield watch
 
 
 def in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:

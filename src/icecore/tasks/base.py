@@ -107,6 +107,7 @@ class Task(abc.ABC):
     # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
     # none: nothing is held out, training items are scored.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
+    every_position_is_scored: ClassVar[bool] = False  # of every row, without padding: nothing can be left out
 
     @property
     @abc.abstractmethod

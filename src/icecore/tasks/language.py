@@ -1,4 +1,4 @@
-"""Language modeling: windows of a file of tokens."""
+"""Language modeling: windows of a prepared text."""
 
 import functools
 from dataclasses import dataclass
@@ -8,8 +8,12 @@ import numpy as np
 import torch
 
 from icecore.errors import InputError, require
+from icecore.store.prepared import PreparedText, read_prepared
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.drawing import below
+from icecore.tasks.ngrams import Counts
+
+PAPERS_VOCABULARY = 10_000  # SOURCE: appendix D.1.4; before a text is named
 
 
 @dataclass(frozen=True)
@@ -18,44 +22,63 @@ class Language(Task):
 
     With windows of 3:   tokens 5 8 2 9 -> fed 5 8 2, targets 8 2 9
 
-    A token file is a one-dimensional integer array saved by `numpy.save`. Training windows start
-    anywhere in `train_file`; test windows follow one another in `test_file`, a text of its own.
+    `folder` is what `icecore prepare` makes. Training windows start anywhere in its train split; test
+    windows follow one another in its validation split. `digest` names the text: left empty it is filled
+    in, and if another text lies in the folder later, that is an error.
     """
 
-    train_file: str | None = None
-    test_file: str | None = None
+    folder: str | None = None
     window: int = 512  # SOURCE: appendix D.3
-    vocabulary: int = 10_000  # SOURCE: appendix D.1.4
+    digest: str = ""
 
     name: ClassVar[str] = "language"
     test_split: ClassVar = "separate"
+    every_position_is_scored: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require(self.window >= 1, f"window must be at least 1, got {self.window}")
-        require(self.vocabulary >= 2, f"vocabulary must be at least 2, got {self.vocabulary}")
+        if self.folder is None:
+            require(self.digest == "", "a digest needs the folder that it is of: give --folder FOLDER")
+            return
+        found = read_prepared(self.folder).digest
+        require(
+            self.digest in ("", found),
+            f"{self.folder} holds another text (digest {found}) than the one meant (digest {self.digest}); "
+            "prepare that one again, or leave the digest out",
+        )
+        object.__setattr__(self, "digest", found)
+
+    @property
+    def text(self) -> PreparedText:
+        if self.folder is None:
+            raise InputError("language needs a prepared text: give --folder FOLDER (make one: icecore prepare stories)")
+        return open_text(self.folder, self.digest)
 
     @property
     def vocab_size(self) -> int:
-        return self.vocabulary
+        return PAPERS_VOCABULARY if self.folder is None else self.text.vocabulary
 
     @property
     def max_length(self) -> int:
         return self.window
 
-    def tokens_of(self, field: str) -> np.ndarray:
-        """The token file named by a field, memory-mapped."""
-        path = getattr(self, field)
-        flag = field.replace("_", "-")
-        require(path is not None, f"language needs a file of tokens: give --{flag} FILE.npy")
-        return open_tokens(path, self.window, self.vocabulary)
+    def tokens_of(self, split: str) -> np.ndarray:
+        """The tokens of `train` or `validation`, memory-mapped."""
+        tokens = open_tokens(self.text, split)
+        require(
+            len(tokens) > self.window,
+            f"a window of {self.window} needs at least {self.window + 1} tokens; the {split} split of {self.folder} "
+            f"holds {len(tokens)}; take a smaller --window or more text",
+        )
+        return tokens
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
-        tokens = self.tokens_of("train_file")
+        tokens = self.tokens_of("train")
         starts = below(len(tokens) - self.window, (count,), generator)
         return self.windows(tokens, starts.cpu().numpy()).to(generator.device)
 
     def test_set(self) -> Batch:
-        tokens = self.tokens_of("test_file")
+        tokens = self.tokens_of("validation")
         return self.windows(tokens, np.arange(0, len(tokens) - self.window, self.window))
 
     def windows(self, tokens: np.ndarray, starts: np.ndarray) -> Batch:
@@ -64,42 +87,60 @@ class Language(Task):
         fed, targets = sequence[:, :-1].contiguous(), sequence[:, 1:].contiguous()
         return Batch(fed, targets, torch.ones_like(fed, dtype=torch.bool))
 
+    def bytes_of(self, batch: Batch) -> int:
+        """How many bytes of text the scored targets stand for: a summed loss over it is a loss a byte."""
+        lengths = torch.from_numpy(self.text.token_bytes().astype(np.int64))
+        return int(lengths[batch.targets[batch.scored].cpu()].sum())
+
     def floors(self) -> dict[str, float]:
         """Accuracy of the training text's most frequent token, alone and after each token."""
-        if self.train_file is None or self.test_file is None:
+        if self.folder is None:
             return {}
-        train, test = (self.tokens_of(field)[:].astype(np.int64) for field in ("train_file", "test_file"))
-        counts = np.bincount(train, minlength=self.vocabulary)
-        bigrams, times = np.unique(train[:-1] * self.vocabulary + train[1:], return_counts=True)
-        successor = np.full(self.vocabulary, counts.argmax())
-        by_times = np.argsort(times, kind="stable")  # the last write, the most frequent, stays
-        successor[bigrams[by_times] // self.vocabulary] = bigrams[by_times] % self.vocabulary
+        fed, targets = self.test_pairs()
+        counts = counts_of(self.text)
         return {
-            "most_frequent_token": float((test[1:] == counts.argmax()).mean()),
-            "best_guess_from_token": float((test[1:] == successor[test[:-1]]).mean()),
+            "most_frequent_token": float((targets == counts.tokens.argmax()).mean()),
+            "best_guess_from_token": float((targets == counts.successors()[fed]).mean()),
         }
+
+    def loss_floors(self) -> dict[str, float]:
+        """Cross-entropy, in nats a token, of counted tokens and of counted pairs of them."""
+        if self.folder is None:
+            return {}
+        fed, targets = self.test_pairs()
+        counts = counts_of(self.text)
+        return {"unigram": counts.unigram_loss(targets), "bigram": counts.bigram_loss(fed, targets)}
+
+    def test_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The fed tokens and the targets of all test windows, in a row."""
+        tokens = self.tokens_of("validation")
+        end = (len(tokens) - 1) // self.window * self.window
+        return tokens[:end], tokens[1 : end + 1]
+
+
+# A folder may be made anew while a process runs: its digest is part of what is remembered.
 
 
 @functools.lru_cache(maxsize=8)
-def open_tokens(path: str, window: int, vocabulary: int) -> np.ndarray:
-    """A checked token file; only the part that is read is held in memory."""
-    try:
-        tokens = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError(f"the token file {path} does not exist; check the path") from None
-    except (OSError, ValueError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{path} is no token file ({reason}); make one with numpy.save of an integer array") from error
-    rule = f"a token file is a one-dimensional array of integers; {path} holds"
-    require(tokens.ndim == 1, f"{rule} {tokens.ndim} dimensions")
-    require(np.issubdtype(tokens.dtype, np.integer), f"{rule} {tokens.dtype}")
+def open_text(folder: str, digest: str) -> PreparedText:
+    text = read_prepared(folder)
+    require(text.digest == digest, f"{folder} holds another text (digest {text.digest}) than before ({digest})")
+    return text
+
+
+@functools.lru_cache(maxsize=16)
+def open_tokens(text: PreparedText, split: str) -> np.ndarray:
+    """The tokens of a split, once all of them are known to be in the vocabulary."""
+    tokens = text.tokens(split)
+    highest = int(tokens.max(initial=0))
     require(
-        len(tokens) > window,
-        f"a window of {window} needs at least {window + 1} tokens; {path} holds {len(tokens)}",
-    )
-    low, high = int(tokens.min()), int(tokens.max())
-    require(
-        low >= 0 and high < vocabulary,
-        f"tokens must be 0..{vocabulary - 1} for vocabulary {vocabulary}; {path} holds {low}..{high}",
+        highest < text.vocabulary,
+        f"tokens must be 0..{text.vocabulary - 1}; the {split} split of {text.folder} holds {highest}: it is damaged, "
+        "prepare it again with --overwrite",
     )
     return tokens
+
+
+@functools.lru_cache(maxsize=2)
+def counts_of(text: PreparedText) -> Counts:
+    return Counts.of(open_tokens(text, "train"), text.vocabulary)

@@ -1,0 +1,125 @@
+"""`icecore sample`: what a language model writes."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json
+from icecore.cli.runs import RUN
+from icecore.errors import InputError, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from icecore.tasks import Language
+    from icecore.text import TextOfTokens
+    from icecore.training import RunConfig
+
+BETWEEN = "<|endoftext|>"  # several texts are printed as icecore prepare reads them
+
+
+def command(
+    run: Path = RUN,
+    prompt: str = typer.Option("Once upon a time", help="How the text begins; '' leaves that to the model too."),
+    tokens: int = typer.Option(200, help="Write at most so many tokens."),
+    temperature: float = typer.Option(1.0, help="Below 1 likely tokens become likelier; 0 takes the likeliest."),
+    top_p: float = typer.Option(1.0, help="Draw from the likeliest tokens that together have this probability."),
+    seed: int = typer.Option(0, help="Seed of the drawing: the same seed gives the same text."),
+    which: int | None = typer.Option(None, metavar="SEED_OF_RUN", help="Which network. Default: the run's first."),
+    count: int = typer.Option(1, help="How many texts."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Let a run of the task language go on with a prompt.
+
+    The prompt is fed as the beginning of a document. A text stops where the model ends it, after --tokens, or at
+    the last position that was trained; standard error says which. On a terminal it appears as it is written.
+
+    icecore sample runs/language/0123456789ab --prompt "Mia had a kite" --temperature .7
+    """
+    from icecore.models.sampling import Sampling, continuations
+    from icecore.process import prepare
+    from icecore.text import TextOfTokens, load_tokenizer
+    from icecore.training import RunFolder, pick_device
+
+    require(tokens >= 1, f"--tokens must be at least 1, got {tokens}")
+    require(count >= 1, f"--count must be at least 1, got {count}")
+    sampling = Sampling(temperature, top_p, seed)
+    prepare()
+    config, population = RunFolder(run).load(pick_device(device))
+    task = language_of(config)
+    chosen = config.seeds[0] if which is None else which
+    require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}; choose with --which")
+    tokenizer = load_tokenizer(task.text.folder)
+    end_token, positions = task.text.end_token, task.max_length
+    begun = [end_token, *tokenizer.encode(prompt, add_special_tokens=False).ids]
+    require(
+        len(begun) <= positions,
+        f"the prompt has {len(begun) - 1} tokens, and the run's window leaves room for {positions - 1}; shorten it",
+    )
+    steps = continuations(
+        config.model,
+        population.parameters(config.seeds.index(chosen)),
+        begun,
+        sampling,
+        count=count,
+        tokens=tokens,
+        positions=positions,
+        end_token=end_token,
+    )
+    is_live = sys.stdout.isatty() and count == 1 and not json
+    if is_live:
+        print(prompt, end="", flush=True)
+    texts = written(steps, [TextOfTokens(tokenizer) for _ in range(count)], end_token, is_live)
+    samples = [
+        {"text": text, "tokens": length, "stopped": reason(ended, length, tokens)} for text, length, ended in texts
+    ]
+    if json:
+        print_json({"run": str(run), "seed_of_run": chosen, "prompt": prompt, "samples": samples})
+        return
+    if not is_live:
+        print(f"\n{BETWEEN}\n".join(prompt + str(sample["text"]) for sample in samples))
+    for sample in samples:
+        print(f"{sample['tokens']} tokens, stopped by {sample['stopped']}", file=sys.stderr)
+
+
+def language_of(config: "RunConfig") -> "Language":
+    from icecore.tasks import Language
+
+    if not isinstance(config.task, Language):
+        raise InputError(f"only runs of language write text; this is a run of {config.task.name}")
+    return config.task
+
+
+def written(
+    steps: "Iterator[list[int | None]]", readers: "list[TextOfTokens]", end_token: int, is_live: bool
+) -> list[tuple[str, int, bool]]:
+    """Each text, how many tokens it has, and whether the model ended it; shown on the way if `is_live`."""
+    pieces: list[list[str]] = [[] for _ in readers]
+    lengths, ended = [0] * len(readers), [False] * len(readers)
+
+    def add(index: int, piece: str) -> None:
+        pieces[index].append(piece)
+        if is_live:
+            print(piece, end="", flush=True)
+
+    for step in steps:
+        for index, token in enumerate(step):
+            if token == end_token:
+                ended[index] = True
+            elif token is not None:
+                lengths[index] += 1
+                add(index, readers[index].add(token))
+    for index, reader in enumerate(readers):
+        add(index, reader.end())
+    if is_live:
+        print()
+    return list(zip(map("".join, pieces), lengths, ended, strict=True))
+
+
+def reason(ended: bool, length: int, tokens: int) -> str:
+    if ended:
+        return "the end of the text"
+    return "--tokens" if length == tokens else "the last position that was trained"

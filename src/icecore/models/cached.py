@@ -1,0 +1,82 @@
+"""Logits of new tokens after others whose keys and values are kept. Pure; the twin of `logits` on all of them."""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.models.base import Model, Parameters
+from icecore.models.transformer import Transformer, linear, norm
+
+
+class Cache(NamedTuple):
+    """What attention needs of the tokens so far, layer by layer.
+
+    With softmax these are keys and values, (batch, head, seq, channel) each; with prefix sums the sum of all
+    values, (batch, head, 1, channel), however long the text is.
+    """
+
+    length: int
+    layers: tuple[tuple[Tensor, ...], ...]
+
+
+def empty_cache(model: Transformer) -> Cache:
+    return Cache(0, ((),) * model.layers)
+
+
+def cached_logits(
+    model: Transformer, parameters: Parameters, tokens: Int64[Tensor, "batch new"], cache: Cache
+) -> tuple[Float[Tensor, "batch new vocab"], Cache]:
+    """Logits at the new tokens, and the cache with them in it; computed in the parameters' own type and place."""
+    begin, end = cache.length, cache.length + tokens.shape[1]
+    positions = len(parameters["position"])
+    require(end <= positions, f"the model has {positions} positions, and the text has {end} tokens")
+    stream = parameters["token"][tokens] + parameters["position"][begin:end]
+    layers = []
+    for layer, kept in enumerate(cache.layers):
+        block = f"block{layer}"
+        mixed, kept = attend(model, parameters, block, norm(stream, parameters, f"{block}.attention_norm"), kept)
+        stream = stream + linear(mixed, parameters, f"{block}.out")
+        inner = linear(norm(stream, parameters, f"{block}.mlp_norm"), parameters, f"{block}.mlp_in")
+        stream = stream + linear(F.gelu(inner, approximate="tanh"), parameters, f"{block}.mlp_out")
+        layers.append(kept)
+    return model.unembed(parameters, norm(stream, parameters, "final_norm")), Cache(end, tuple(layers))
+
+
+def attend(
+    model: Transformer,
+    parameters: Parameters,
+    block: str,
+    x: Float[Tensor, "batch new width"],
+    kept: tuple[Tensor, ...],
+) -> tuple[Float[Tensor, "batch new width"], tuple[Tensor, ...]]:
+    """What the new tokens' heads read, side by side, and what is to be kept for the next ones."""
+
+    def heads_of(part: str) -> Float[Tensor, "batch head new channel"]:
+        return linear(x, parameters, f"{block}.{part}").unflatten(2, (model.heads, -1)).transpose(1, 2)
+
+    value = heads_of("v")
+    if model.attention == "prefix-sum":
+        mixed = value.cumsum(dim=2)
+        mixed = mixed + kept[0] if kept else mixed
+        kept = (mixed[:, :, -1:],)
+    else:
+        query, fresh = heads_of("q"), (heads_of("k"), value)
+        key, value = (torch.cat(pair, dim=2) for pair in zip(kept, fresh, strict=True)) if kept else fresh
+        scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
+        future = torch.ones(scores.shape[2:], dtype=torch.bool, device=x.device).triu(1 + key.shape[2] - x.shape[1])
+        mixed = scores.masked_fill(future, -torch.inf).softmax(dim=-1) @ value
+        kept = (key, value)
+    return mixed.transpose(1, 2).flatten(2), kept
+
+
+def recomputed_logits(
+    model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch new"], seen: Int64[Tensor, "batch seq"] | None
+) -> tuple[Float[Tensor, "batch new vocab"], Int64[Tensor, "batch all"]]:
+    """The same for any model, from the beginning each time; what is kept are the tokens."""
+    text = tokens if seen is None else torch.cat([seen, tokens], dim=1)
+    return model.logits(parameters, text)[:, -tokens.shape[1] :], text

@@ -1,0 +1,92 @@
+"""A prepared text on disk: tokens of two splits, the tokenizer, and last a manifest, whose presence means complete."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from icecore.errors import InputError, require
+from icecore.store.files import read_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MANIFEST, PLAN, TOKENIZER, TOKEN_BYTES = "manifest.json", "plan.json", "tokenizer.json", "token_bytes.npy"
+SPLITS = {"train": "train.npy", "validation": "validation.npy"}
+OUTPUTS = (TOKENIZER, *SPLITS.values(), TOKEN_BYTES)
+
+
+@dataclass(frozen=True, eq=False)  # each is itself alone, and can be a key
+class PreparedText:
+    """What a folder's manifest says, and its arrays, memory-mapped."""
+
+    folder: Path
+    manifest: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Names the text: the same outputs have the same digest, whatever the folder is called."""
+        return self.manifest["digest"]
+
+    @property
+    def vocabulary(self) -> int:
+        return self.manifest["vocabulary"]
+
+    @property
+    def end_token(self) -> int:
+        """The token that follows every document."""
+        return self.manifest["end_token"]
+
+    def tokens(self, split: str) -> "np.ndarray":
+        """All tokens of `train` or `validation`, one document after the other; what is read is loaded, no more."""
+        return self.array(SPLITS[split], self.manifest["splits"][split]["tokens"])
+
+    def token_bytes(self) -> "np.ndarray":
+        """How many bytes of text each token stands for."""
+        return self.array(TOKEN_BYTES, self.vocabulary)
+
+    def array(self, name: str, length: int) -> "np.ndarray":
+        import numpy as np
+
+        path = self.folder / name
+        way_out = "prepare the text again with --overwrite"
+        try:
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError:
+            raise InputError(f"{path} is missing; {way_out}") from None
+        except (OSError, ValueError, EOFError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{path} is damaged ({reason}); {way_out}") from error
+        is_right = values.ndim == 1 and np.issubdtype(values.dtype, np.unsignedinteger) and len(values) == length
+        require(is_right, f"{path} is not the array of {length:,} tokens that {MANIFEST} names; {way_out}")
+        return values
+
+
+def read_prepared(folder: Path | str) -> PreparedText:
+    """The prepared text in a folder; a folder that is none, or is unfinished, is an error that says so."""
+    folder = Path(folder)
+    require(folder.is_dir(), f"there is no folder {folder}; make it with icecore prepare NAME --out {folder}")
+    if not (folder / MANIFEST).exists():
+        if (folder / PLAN).exists():
+            raise InputError(f"{folder} is not fully prepared yet; finish it with the same icecore prepare command")
+        raise InputError(f"{folder} is no prepared text: it has no {MANIFEST}; make one with icecore prepare")
+    manifest = read_json(folder / MANIFEST)
+    try:
+        return checked(PreparedText(folder, manifest))
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{folder / MANIFEST} is no manifest of icecore prepare ({error}); prepare again") from error
+
+
+def checked(text: PreparedText) -> PreparedText:
+    """The same, once everything that is read later has been found."""
+    sizes = (text.vocabulary, text.end_token, *(int(text.manifest["splits"][split]["tokens"]) for split in SPLITS))
+    if not isinstance(text.digest, str) or min(sizes) < 0:
+        raise TypeError("digest or sizes")
+    return text
+
+
+def digest_of(sums: Mapping[str, str]) -> str:
+    """The digest of a prepared text, from the SHA-256 of each of its outputs."""
+    lines = "".join(f"{name} {sums[name]}\n" for name in OUTPUTS)
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]

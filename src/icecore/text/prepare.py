@@ -1,0 +1,289 @@
+"""A text made ready for training, stage by stage: killed at any point, the same call goes on to the same bytes."""
+
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import icecore
+from icecore.errors import InputError, require
+from icecore.store import read_json, write_json, write_whole
+from icecore.store.prepared import (
+    MANIFEST,
+    OUTPUTS,
+    PLAN,
+    SPLITS,
+    TOKEN_BYTES,
+    TOKENIZER,
+    PreparedText,
+    digest_of,
+    read_prepared,
+)
+from icecore.text.arrays import in_pieces, write_array
+from icecore.text.formats import END
+from icecore.text.sources import FileSource, Source, Sources
+from icecore.text.tokenizer import (
+    END_TOKEN,
+    KIND,
+    SMALLEST,
+    bytes_of_tokens,
+    load_tokenizer,
+    token_type,
+    train_tokenizer,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+# Told the stage, how much of it is done, and of how much, where that is known.
+Watch = Callable[[str, int, int | None], None]
+
+BATCH_CHARACTERS = 2**20  # of documents that are tokenized together
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the outputs, beside the sources."""
+
+    corpus: str
+    vocabulary: int = 10_000  # SOURCE: appendix D.1.4
+    validation_share: float = 0.05  # of the documents, where no validation files are given
+
+    def __post_init__(self) -> None:
+        is_name = self.corpus.replace("-", "").replace("_", "").replace(".", "").isalnum()
+        require(is_name, f"a corpus has a name of letters, digits, - and _, got '{self.corpus}'")
+        rule = f"--vocabulary must be at least {SMALLEST} (every byte, and the end of a document)"
+        require(self.vocabulary >= SMALLEST, f"{rule}, got {self.vocabulary}")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    text: PreparedText
+    was_there: bool  # complete before, and not made again
+
+
+def prepare_text(
+    settings: Settings, sources: Sources, folder: Path, *, overwrite: bool = False, watch: Watch | None = None
+) -> Prepared:
+    """Tokens of both splits, the tokenizer and a manifest in `folder`; what is already there is not made again."""
+    watch = watch or ignore
+    with locked(folder):
+        remove_remains(folder)
+        made_from = identity(settings, sources, watch)
+        if is_same(folder, made_from, overwrite):
+            (folder / PLAN).unlink(missing_ok=True)
+            return Prepared(read_prepared(folder), was_there=True)
+        plan = begun(folder, made_from, sources, watch)
+        work = Work(settings, sources, folder, plan, watch)
+        work.make_outputs()
+        write_json(folder / MANIFEST, work.manifest())
+        (folder / PLAN).unlink()
+        return Prepared(read_prepared(folder), was_there=False)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder, made if need be, for this process alone; if nothing comes into it, it goes again."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise InputError(f"cannot make {folder}: {error.strerror or error}; choose another --out") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another process is preparing {folder}; wait for it, or choose another --out") from None
+        yield
+    finally:
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # only if it is empty
+
+
+def remove_remains(folder: Path) -> None:
+    """Half-written files of a process that was killed."""
+    for name in (*OUTPUTS, PLAN, MANIFEST):
+        for path in folder.glob(f".{name}.*"):
+            path.unlink()
+
+
+def identity(settings: Settings, sources: Sources, watch: Watch) -> dict[str, Any]:
+    """What the outputs are made from, in a form that can be compared."""
+    done, total = 0, sources.size
+
+    def on_bytes(count: int) -> None:
+        nonlocal done
+        done += count
+        watch("checking sources", done, total)
+
+    return {
+        "settings": asdict(settings),
+        "validation_from": sources.validation_from,
+        "train": [source.identity(on_bytes) for source in sources.train],
+        "validation": [source.identity(on_bytes) for source in sources.validation],
+    }
+
+
+def is_same(folder: Path, made_from: dict[str, Any], overwrite: bool) -> bool:
+    """Whether the folder is complete and made from this; else it is unfinished or empty, or this is an error."""
+    kept = next((name for name in (MANIFEST, PLAN) if (folder / name).exists()), None)
+    if overwrite:
+        for name in (MANIFEST, PLAN, *OUTPUTS):
+            (folder / name).unlink(missing_ok=True)
+    elif kept is None:
+        require(not any(folder.iterdir()), f"{folder} holds files that are no prepared text; choose another --out")
+    else:
+        stored = read_json(folder / kept)
+        if not isinstance(stored, dict) or stored.get("made_from") != made_from:
+            raise InputError(f"{folder} was made from other sources or settings; use --overwrite or another --out")
+        if kept == PLAN and stored["versions"] != versions():
+            raise InputError(f"{folder} was begun with other versions of libraries; start again with --overwrite")
+        return kept == MANIFEST
+    return False
+
+
+def begun(folder: Path, made_from: dict[str, Any], sources: Sources, watch: Watch) -> dict[str, Any]:
+    """The plan of an unfinished folder, or a new one: what there is, and how many documents each split gets."""
+    if (folder / PLAN).exists():
+        return read_json(folder / PLAN)
+    counts = count_documents(sources, watch)
+    documents = {split: sum(count["documents"] for count in each) for split, each in counts.items()}
+    if not sources.validation:
+        total = documents["train"]
+        require(total > 1, "one document cannot be split; give --validation FILE, or put <|endoftext|> between more")
+        held_out = min(total - 1, max(1, round(made_from["settings"]["validation_share"] * total)))
+        documents = {"train": total - held_out, "validation": held_out}
+    plan = {"made_from": made_from, "versions": versions(), "counts": counts, "documents": documents}
+    write_json(folder / PLAN, plan)
+    return plan
+
+
+def count_documents(sources: Sources, watch: Watch) -> dict[str, list[dict[str, int]]]:
+    """Of each source, its documents and how many were empty. Everything is read once, which finds all wrong input."""
+    counts: dict[str, list[dict[str, int]]] = {"train": [], "validation": []}
+    characters, size = 0, sources.size
+    for split, members in (("train", sources.train), ("validation", sources.validation)):
+        for source in members:
+            documents = empty = 0
+            for document in source.documents():
+                documents, empty = documents + bool(document), empty + (not document)
+                characters += len(document)
+                watch("counting documents", characters, size)
+            name = source.path if isinstance(source, FileSource) else source
+            require(documents > 0, f"{name} holds no document; name a file with text")
+            counts[split].append({"documents": documents, "empty_documents": empty})
+    return counts
+
+
+@dataclass(frozen=True)
+class Work:
+    """The stages after the plan. Each makes one file, whole or not at all, and is skipped where that is there."""
+
+    settings: Settings
+    sources: Sources
+    folder: Path
+    plan: dict[str, Any]
+    watch: Watch
+
+    def make_outputs(self) -> None:
+        if not (self.folder / TOKENIZER).exists():
+            tokenizer = train_tokenizer(self.documents("train", "training the tokenizer"), self.settings.vocabulary)
+            with write_whole(self.folder / TOKENIZER) as stream:
+                stream.write(tokenizer.to_str(pretty=True))
+        tokenizer = load_tokenizer(self.folder)
+        dtype = token_type(tokenizer.get_vocab_size())
+        for split, name in SPLITS.items():
+            if not (self.folder / name).exists():
+                documents = self.documents(split, f"tokenizing {split}")
+                write_array(self.folder / name, tokenized(tokenizer, documents), dtype)
+        if not (self.folder / TOKEN_BYTES).exists():
+            lengths = np.array([len(each) for each in bytes_of_tokens(tokenizer)])
+            write_array(self.folder / TOKEN_BYTES, [lengths], np.dtype("<u4"))
+
+    def documents(self, split: str, stage: str) -> Iterator[str]:
+        """The documents of a split that are not empty, in order."""
+        total = self.plan["documents"][split]
+        is_held_out = split == "validation" and not self.sources.validation
+        members = self.sources.validation if split == "validation" and not is_held_out else self.sources.train
+        begin = self.plan["documents"]["train"] if is_held_out else 0
+        for done, document in enumerate(itertools.islice(not_empty(members), begin, begin + total), start=1):
+            yield document
+            self.watch(stage, done, total)
+
+    def manifest(self) -> dict[str, Any]:
+        """What was made, counted from the outputs themselves."""
+        token_bytes = np.load(self.folder / TOKEN_BYTES)
+        splits = {}
+        for split, name in SPLITS.items():
+            tokens = np.load(self.folder / name, mmap_mode="r")
+            splits[split] = {
+                "documents": sum(int((piece == END_TOKEN).sum()) for piece in in_pieces(tokens)),
+                "bytes": sum(int(token_bytes[piece].sum()) for piece in in_pieces(tokens)),
+                "tokens": len(tokens),
+            }
+        found = {split: counts["documents"] for split, counts in splits.items()}
+        if found != self.plan["documents"]:
+            raise InputError(f"the sources of {self.folder} changed while they were read; use --overwrite")
+        sums = {name: sha256_of(self.folder / name) for name in OUTPUTS}
+        return {
+            "corpus": self.settings.corpus,
+            "digest": digest_of(sums),
+            "vocabulary": len(token_bytes),
+            "end_token": END_TOKEN,
+            "splits": splits,
+            "tokenizer": {"kind": KIND, "trained_on": "train", "asked": self.settings.vocabulary, "end": END},
+            "outputs": sums,
+            **{name: self.plan[name] for name in ("made_from", "counts", "versions")},
+        }
+
+
+def not_empty(sources: Iterable[Source]) -> Iterator[str]:
+    return (document for source in sources for document in source.documents() if document)
+
+
+def tokenized(tokenizer: "Tokenizer", documents: Iterable[str]) -> Iterator[np.ndarray]:
+    """The tokens of some documents at a time, each followed by the end token."""
+    for batch in in_batches(documents):
+        each = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+        yield np.fromiter((token for one in each for token in (*one.ids, END_TOKEN)), dtype=np.int64)
+
+
+def in_batches(documents: Iterable[str]) -> Iterator[list[str]]:
+    batch, characters = [], 0
+    for document in documents:
+        batch.append(document)
+        characters += len(document)
+        if characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def versions() -> dict[str, str]:
+    import tokenizers
+
+    return {
+        "icecore": icecore.__version__,
+        "tokenizers": tokenizers.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def ignore(_stage: str, _done: int, _total: int | None) -> None:
+    pass

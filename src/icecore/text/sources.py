@@ -1,0 +1,144 @@
+"""Where documents come from: files, folders of files, the hub, or the stories that icecore brings along."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from icecore.errors import InputError, require
+from icecore.text.formats import READERS, documents_in, pieces
+
+HUB = "hub"
+HUB_DATASETS = {"tinystories": "roneneldan/TinyStories"}
+BUILT_IN = "stories"
+BUILT_IN_FILE = Path(__file__).parent / "stories.txt"
+CHUNK = 2**20
+
+OnBytes = Callable[[int], None]
+
+
+class Source(Protocol):
+    """Documents in a fixed order, which can be read again and again."""
+
+    def documents(self) -> Iterator[str]:
+        """Every document without the white space around it; an empty one is an empty string."""
+        ...
+
+    def identity(self, on_bytes: OnBytes) -> dict[str, Any]:
+        """Name, size and SHA-256: what tells this source from any other. `on_bytes` is told what was read."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileSource:
+    path: Path
+
+    def documents(self) -> Iterator[str]:
+        return documents_in(self.path)
+
+    def identity(self, on_bytes: OnBytes) -> dict[str, Any]:
+        sha, size = hashlib.sha256(), 0
+        try:
+            with self.path.open("rb") as stream:
+                while chunk := stream.read(CHUNK):
+                    sha.update(chunk)
+                    size += len(chunk)
+                    on_bytes(len(chunk))
+        except OSError as error:
+            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
+        require(size > 0, f"{self.path} is empty; name a file with text")
+        return {"name": self.path.name, "bytes": size, "sha256": sha.hexdigest()}
+
+
+@dataclass(frozen=True)
+class HubSource:
+    dataset: str
+    split: str
+
+    def documents(self) -> Iterator[str]:
+        for row in self.rows():
+            yield from pieces(row["text"] or "")
+
+    def rows(self) -> Iterable[Any]:
+        try:
+            import datasets  # type: ignore[import-not-found]
+        except ImportError:
+            raise InputError("--from hub needs the library datasets: pip install 'icecore[language]'") from None
+        try:
+            return datasets.load_dataset(self.dataset, split=self.split)
+        except Exception as error:  # whatever the network, the hub or the disk may raise
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise InputError(
+                f"{self.dataset} cannot be loaded from the hub ({reason}); download its files and use --from FOLDER"
+            ) from error
+
+    def identity(self, on_bytes: OnBytes) -> dict[str, Any]:
+        sha, size = hashlib.sha256(), 0
+        for document in self.documents():
+            data = document.encode()
+            sha.update(f"{len(data)} ".encode() + data)
+            size += len(data)
+            on_bytes(len(data))
+        return {"name": f"{self.dataset}, {self.split}", "bytes": size, "sha256": sha.hexdigest()}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What to train on and, unless a share is held out of it, what to validate on."""
+
+    train: tuple[Source, ...]
+    validation: tuple[Source, ...]
+    validation_from: str  # in words, for the manifest
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files; None where that is not known beforehand."""
+        each = (*self.train, *self.validation)
+        files = [source.path for source in each if isinstance(source, FileSource)]
+        return sum(path.stat().st_size for path in files) if len(files) == len(each) else None
+
+
+def find_sources(name: str, given: str | None, validation: str | None, share: float) -> Sources:
+    """The sources of a corpus: `given` is a file, a folder or `hub`, and may be left out for the built-in stories."""
+    require(0 < share < 1, f"--validation-share must be between 0 and 1, got {share}")
+    if given == HUB:
+        if name not in HUB_DATASETS:
+            raise InputError(f"of the hub, only {', '.join(HUB_DATASETS)} is known, not '{name}'; use --from FOLDER")
+        require(validation is None, "the hub has a validation split of its own; drop --validation")
+        dataset = HUB_DATASETS[name]
+        return Sources((HubSource(dataset, "train"),), (HubSource(dataset, "validation"),), "the hub")
+    if given is None:
+        require(name == BUILT_IN, f"say where the text of '{name}' is: --from FILE, --from FOLDER{hub_hint(name)}")
+        given = str(BUILT_IN_FILE)
+    files = files_of(Path(given))
+    held_out = [path for path in files if "valid" in path.name.lower()] if Path(given).is_dir() else []
+    if held_out and validation is not None:
+        raise InputError(f"{given} has validation files ({held_out[0].name}); drop --validation, or take them out")
+    words = "files with 'valid' in their names" if held_out else f"the last {share:g} of the documents"
+    if validation is not None:
+        held_out, words = files_of(Path(validation)), "files of their own"
+    kept_out = {path.resolve() for path in held_out}
+    train = [path for path in files if path.resolve() not in kept_out]
+    require(bool(train), f"{given} has nothing but validation files; add files to train on")
+    return Sources(tuple(map(FileSource, train)), tuple(map(FileSource, held_out)), words)
+
+
+def hub_hint(name: str) -> str:
+    return f" or --from {HUB}" if name in HUB_DATASETS else ""
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file, or all files of a folder and its subfolders of a kind that can be read, sorted."""
+    kinds = ", ".join(READERS)
+    if path.is_dir():
+        found = sorted(
+            each
+            for each in path.rglob("*")
+            if each.suffix.lower() in READERS and each.is_file() and not each.name.startswith(".")
+        )
+        require(bool(found), f"{path} has no files to read; known kinds: {kinds}")
+        return found
+    require(path.exists(), f"there is no file or folder {path}; check the path")
+    require(path.suffix.lower() in READERS, f"{path} is of no kind that can be read; known kinds: {kinds}")
+    return [path]
