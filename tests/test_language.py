@@ -11,7 +11,7 @@ from prepared_texts import made_by_hand
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.seeding import make_generator
-from icecore.tasks import Batch, Language, Needle, make_task, ngrams
+from icecore.tasks import Batch, Language, make_task, ngrams
 from icecore.tasks import check as checking
 from icecore.tasks.ngrams import Counts
 
@@ -36,11 +36,6 @@ def test_windows_are_consecutive_tokens(task):
 def test_test_windows_follow_one_another(task):
     batch = task.test_set()
     assert batch.tokens.flatten().tolist() == list(range(50, 70))
-
-
-def test_it_says_that_every_position_is_scored():
-    assert Language.every_position_is_scored
-    assert not Needle.every_position_is_scored
 
 
 def test_sizes_and_digest_come_from_the_folder(task, folder):

@@ -1,6 +1,8 @@
 """`icecore train`: a population of seeds of one model on one task."""
 
+import contextlib
 import dataclasses
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -60,12 +62,15 @@ def command(
     with_body: bool = typer.Option(False, "--with-body", help="Keep the frozen weights too, not only their seed."),
     evaluate_every: int | None = typer.Option(None, help="Test accuracy every so many steps. Default: a tenth."),
     checkpoint_every: int | None = typer.Option(None, help="Save every so many steps. Default: a twentieth."),
+    accumulate: int = typer.Option(1, help="Compute each batch in so many parts: less memory, the same result."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Train only what is named and freeze the rest; save the run; report test accuracy beside the floors.
 
     Every setting of the task is a flag as well: icecore train needle --max-pairs 4. A killed run goes on with
     --resume, and on the CPU ends with the same bits; a complete run is shown, not repeated.
+
+    On several GPUs, each with its part of every batch: torchrun --nproc-per-node 8 -m icecore train needle
     """
     from icecore.tasks import make_task
     from icecore.training import train
@@ -84,8 +89,10 @@ def command(
     }
     if schedule not in (None, "cosine", "constant"):
         raise unknown_name("schedule", str(schedule), ["cosine", "constant"])
-    announce(chosen, preset_sizes(made, positions), trainable)
-    with watching(f"{made.name} {trainable}") as watch:
+    is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
+    if is_first:
+        announce(chosen, preset_sizes(made, positions), trainable)
+    with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch:
         runs = train(
             made,
             chosen,
@@ -104,9 +111,11 @@ def command(
             task_source=task,
             evaluate_every=evaluate_every,
             checkpoint_every=checkpoint_every,
+            accumulate=accumulate,
             **{name: value for name, value in optimization.items() if value is not None},
         )
-    report(runs, json)
+    if is_first:
+        report(runs, json)
 
 
 def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
@@ -157,7 +166,7 @@ def report(runs: "Runs", json: bool) -> None:
     if json:
         print_json({"run": str(runs.path), "run_id": runs.config.run_id, **result})
         return
-    names = [name for name, value in result.items() if name.endswith("accuracy") or name == "exact_match"]
+    names = [name for name in result if name.endswith("accuracy") or name in ("exact_match", "loss_per_byte")]
     print_table(
         f"{runs.config.task.name}, {runs.config.model.name}, width {runs.config.model.width}, "
         f"trained: {runs.config.trainable}",

@@ -1,13 +1,12 @@
 """A cell of a table, or a point of a figure: one setting, trained with several seeds."""
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from icecore.models import Model
 from icecore.tasks import Task
 from icecore.training import Optimization, RunConfig
+from icecore.training.config import name_of
 from icecore.training.presets import preset_optimization, preset_sizes
 
 
@@ -44,4 +43,4 @@ class Cell:
 
 def setting_of(config: dict[str, Any]) -> str:
     kept = {key: value for key, value in config.items() if key not in ("seeds", "precision")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+    return name_of(kept)

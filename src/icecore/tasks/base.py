@@ -18,6 +18,8 @@ from icecore.tasks.holdout import HeldOut
 # Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
 # the runs keep their names.
 ADDED_LATER = {"added_later": True}
+# Of a setting that says where something lies, not what it is: no part of a run's name.
+WHERE = {"where": True}
 
 
 class Item(NamedTuple):
@@ -107,7 +109,6 @@ class Task(abc.ABC):
     # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
     # none: nothing is held out, training items are scored.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
-    every_position_is_scored: ClassVar[bool] = False  # of every row, without padding: nothing can be left out
 
     @property
     @abc.abstractmethod
@@ -133,6 +134,10 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def floors(self) -> dict[str, float]:
         """Accuracies that need no learning, by name, computed from the test items."""
+
+    def loss_units(self, _batch: "Batch", /) -> dict[str, float]:
+        """Other units of this batch's loss, by name: what it is multiplied with."""
+        return {}
 
     @property
     def rejects_test_items(self) -> bool:

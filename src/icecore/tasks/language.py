@@ -1,7 +1,7 @@
 """Language modeling: windows of a prepared text."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import torch
 
 from icecore.errors import InputError, require
 from icecore.store.prepared import PreparedText, read_prepared
-from icecore.tasks.base import Batch, Task
+from icecore.tasks.base import WHERE, Batch, Task
 from icecore.tasks.drawing import below
 from icecore.tasks.ngrams import Counts
 
@@ -27,13 +27,12 @@ class Language(Task):
     in, and if another text lies in the folder later, that is an error.
     """
 
-    folder: str | None = None
+    folder: str | None = field(default=None, metadata=WHERE)
     window: int = 512  # SOURCE: appendix D.3
     digest: str = ""
 
     name: ClassVar[str] = "language"
     test_split: ClassVar = "separate"
-    every_position_is_scored: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         require(self.window >= 1, f"window must be at least 1, got {self.window}")
@@ -86,6 +85,10 @@ class Language(Task):
         sequence = torch.from_numpy(tokens[index].astype(np.int64))
         fed, targets = sequence[:, :-1].contiguous(), sequence[:, 1:].contiguous()
         return Batch(fed, targets, torch.ones_like(fed, dtype=torch.bool))
+
+    def loss_units(self, batch: Batch, /) -> dict[str, float]:
+        """The loss a byte can be compared between vocabularies."""
+        return {"loss_per_byte": int(batch.scored.sum()) / self.bytes_of(batch)}
 
     def bytes_of(self, batch: Batch) -> int:
         """How many bytes of text the scored targets stand for: a summed loss over it is a loss a byte."""

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -78,13 +79,12 @@ class RunConfig:
             )
 
     def as_json(self) -> dict[str, Any]:
-        settings = {
-            field.name: value
-            for field in setting_fields(type(self.task))
-            if (value := getattr(self.task, field.name)) != field.default or not field.metadata.get("added_later")
-        }
         return {
-            "task": {"name": self.task_source or self.task.name, "version": self.task.version, "settings": settings},
+            "task": {
+                "name": self.task_source or self.task.name,
+                "version": self.task.version,
+                **settings_of(self.task),
+            },
             "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
             "positions": self.sizes.positions,
             "trainable": self.trainable,
@@ -97,7 +97,8 @@ class RunConfig:
     @staticmethod
     def from_json(value: dict[str, Any]) -> "RunConfig":
         try:
-            task = with_target(make_task(value["task"]["name"], settings=value["task"]["settings"]))
+            settings = value["task"]["settings"] | value["task"].get("where", {})
+            task = with_target(make_task(value["task"]["name"], settings=settings))
             version = value["task"]["version"]
             if task.version != version:
                 raise InputError(
@@ -121,8 +122,23 @@ class RunConfig:
     @property
     def run_id(self) -> str:
         """Names the run: any change of the config gives another one."""
-        text = json.dumps(self.as_json(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return name_of(self.as_json())
+
+
+def settings_of(task: Task) -> dict[str, dict[str, Any]]:
+    """What a task is, and apart from it where its data lie, if they lie anywhere."""
+    found: dict[str, dict[str, Any]] = {"settings": {}, "where": {}}
+    for field in setting_fields(type(task)):
+        value = getattr(task, field.name)
+        if value != field.default or not field.metadata.get("added_later"):
+            found["where" if field.metadata.get("where") else "settings"][field.name] = value
+    return found if found["where"] else {"settings": found["settings"]}
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    """A hash of a config as JSON, whatever the place of its data."""
+    task = {key: value for key, value in config["task"].items() if key != "where"}
+    return hashlib.sha256(json.dumps({**config, "task": task}, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:

@@ -207,10 +207,11 @@ class Trainer:
 def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
-    """Each seed's accuracies, by name, and its loss; `on_rows` is told how many rows are done."""
+    """Each seed's accuracies, by name, and its loss, in all units; `on_rows` is told how many rows are done."""
     predictions, loss = predict(population, batch, on_rows=on_rows)
     accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
-    return accuracies | {"loss": loss.tolist()}
+    units = {name: (loss * factor).tolist() for name, factor in task.loss_units(batch).items()}
+    return accuracies | {"loss": loss.tolist()} | units
 
 
 def result_of(

@@ -1,5 +1,6 @@
 """Data parallel training by `torchrun`: each process computes a part of every batch, and all take the same step."""
 
+import atexit
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Parallel:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         if not dist.is_initialized():
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            atexit.register(dist.destroy_process_group)
         return Parallel(dist.get_rank(), dist.get_world_size())
 
     @property
