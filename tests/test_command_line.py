@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from icecore.bench.language import RandomText
 from icecore.cli import main
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
@@ -216,6 +217,23 @@ def test_bench_data_as_json(capsys, monkeypatch):
     assert [row["task"] for row in rows] == ["needle", "decimal-addition", "parentheses"]
     for row in rows:
         assert row["ratio"] == pytest.approx(row["items_per_s"] / row["python_items_per_s"])
+
+
+def test_bench_language_as_json(capsys, monkeypatch):
+    monkeypatch.setattr("icecore.bench.language.RandomText", lambda **_: RandomText(80, 50))
+    monkeypatch.setattr("icecore.bench.language.LARGE", {"cpu": 64})
+    flags = ("--what", "language", "--width", "16", "--layers", "1", "--seconds", "0", "--device", "cpu")
+    code, out, _ = run(capsys, "bench", *flags, "--json")
+    assert code == 0
+    random, normal = json.loads(out.splitlines()[-1])["rows"]
+    assert (random["trainable"], normal["trainable"], random["tokens"]) == ("embeddings", "all", 20 * 80)
+    # 12 products of width by width in the body and 50 outputs, forward and backward, of Normal the weights' too;
+    # the sum of each bias's gradient is a product only on a GPU. Attention is counted by hand.
+    attention = 7 * 20 * 16 * 80**2
+    body, unembedding = 2 * 1600 * 12 * 16 * 16, 3 * 2 * 1600 * 16 * 50
+    assert random["gflop"] == pytest.approx((2 * body + unembedding + attention) / 1e9)
+    assert normal["gflop"] == pytest.approx((3 * body + unembedding + attention) / 1e9)
+    assert min(random[name] for name in ("ms_per_step", "floor_ms", "plain_ms", "huggingface_ms")) > 0
 
 
 def test_bench_train_as_json_and_kept(capsys, tmp_path):

@@ -16,6 +16,7 @@ from icecore.tasks import Batch, Task
 Positions = Literal["all", "read", "scored", "last"]
 POSITIONS: tuple[Positions, ...] = ("all", "read", "scored", "last")
 ROWS_AT_ONCE = 250
+SCORES_AT_ONCE = 2**26  # of attention in one layer, which long windows have many of
 
 
 class Moments:
@@ -106,8 +107,9 @@ def moments_of(
     wanted = list(places or streams_of(model))
     found = {place: Moments(model.width, device) for place in wanted}
     for batch in [batches] if isinstance(batches, Batch) else batches:
-        for begin in range(0, len(batch), ROWS_AT_ONCE):
-            rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+        at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // (model.heads * batch.tokens.shape[1] ** 2)))
+        for begin in range(0, len(batch), at_once):
+            rows = batch[begin : begin + at_once].to(device)
             mask = chosen(rows, positions)
 
             def take(name: str, value: Tensor, mask: Tensor = mask) -> Tensor:

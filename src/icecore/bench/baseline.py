@@ -26,6 +26,21 @@ def baseline_step(
         network = new_gpt2(model, sizes)
         network.config.use_cache = False
     nn.Module.to(network, device)
+    update = updates(network, trainable, optimization)
+    stream = items_of(task)
+
+    def step() -> None:
+        tokens, rows, columns, targets = padded([next(stream) for _ in range(optimization.batch)], task.max_length)
+        tokens, targets = tokens.to(device), targets.to(device)
+        output = network(tokens)
+        logits = output if isinstance(output, Tensor) else output.logits
+        update(F.cross_entropy(logits[rows, columns], targets))
+
+    return step
+
+
+def updates(network: nn.Module, trainable: str, optimization: Optimization) -> Callable[[Tensor], None]:
+    """A function that takes the step of a loss; what does not train is frozen."""
     if trainable == "embeddings":
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
@@ -36,21 +51,15 @@ def baseline_step(
     ]
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=optimization.lr)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: optimization.lr_at(step) / optimization.lr)
-    stream = items_of(task)
 
-    def step() -> None:
-        tokens, rows, columns, targets = padded([next(stream) for _ in range(optimization.batch)], task.max_length)
-        tokens, targets = tokens.to(device), targets.to(device)
-        output = network(tokens)
-        logits = output if isinstance(output, Tensor) else output.logits
-        loss = F.cross_entropy(logits[rows, columns], targets)
+    def update(loss: Tensor) -> None:
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, optimization.clip)
         optimizer.step()
         schedule.step()
 
-    return step
+    return update
 
 
 class Recurrent(nn.Module):

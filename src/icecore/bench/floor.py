@@ -40,7 +40,7 @@ class ProductsOf(TorchDispatchMode):
     ) -> Any:
         name = function.overloadpacket.__name__
         if name in ("mm", "bmm", "addmm", "baddbmm"):
-            left, right = args[-2:] if name in ("mm", "bmm") else args[1:3]
+            left, right = args[:2] if name in ("mm", "bmm") else args[1:3]
             batch = len(left) if left.ndim == 3 else 1
             self.counts[Product(batch, left.shape[-2], left.shape[-1], right.shape[-1], left.dtype)] += 1
         return function(*args, **(kwargs or {}))

@@ -25,6 +25,7 @@ class What(StrEnum):
     train = "train"
     precision = "precision"
     profile = "profile"
+    language = "language"
 
 
 def command(
@@ -32,10 +33,11 @@ def command(
         What.train,
         help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
         "alike in fp32 and in --precision (bf16). profile: where a step's time goes, by kind of kernel, ours and the "
-        "plain twin's.",
+        "plain twin's. language: a step of language modeling, in tokens a second.",
     ),
     task: str | None = typer.Option(None, help="This task alone (precision: default needle)."),
-    width: int | None = typer.Option(None, help="Of train and profile: this width alone."),
+    width: int | None = typer.Option(None, help="Of train, profile and language: this width alone."),
+    layers: int | None = typer.Option(None, min=1, help="Of language: so many layers."),
     steps: int = typer.Option(1000, min=1, help="Of precision: how long to train."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
@@ -56,6 +58,8 @@ def command(
         bench_data(json)
     elif what is What.precision:
         bench_precision(task or "needle", steps, device, precision, out, json)
+    elif what is What.language:
+        bench_language(width, layers, device, precision, seconds, out, json)
     elif what is What.profile:
         bench_profile(task, width, device, precision, out, json)
     else:
@@ -150,6 +154,60 @@ def bench_train(
                 f"{row.share_of_floor:.0%}",
                 times(row.plain_ms, row.ms_per_seed_step),
                 times(row.huggingface_ms, row.ms_per_seed_step),
+            )
+            for row in rows
+        ),
+    )
+
+
+def bench_language(
+    width: int | None,
+    layers: int | None,
+    device: str,
+    precision: str,
+    seconds: float,
+    out: Path | None,
+    json: bool,
+) -> None:
+    from icecore.bench.language import bench_language, cases_for
+    from icecore.training import device_name, pick_device, pick_precision
+
+    where = pick_device(device)
+    chosen = pick_precision(precision, where)
+    cases = cases_for(where, width, layers)
+    made = bench_language(cases, where, chosen, seconds)
+    rows = kept_rows(made, len(cases), "timing steps of language modeling", device_name(where), out, json)
+    if json:
+        return
+    print_table(
+        f"One training step of language modeling, {chosen}, on {device_name(where)}",
+        {
+            "width": "right",
+            "layers": "right",
+            "trained": "left",
+            "tokens a step": "right",
+            "ms": "right",
+            "tokens/s": "right",
+            "peak GB": "right",
+            "GFLOP": "right",
+            "share of the product rate": "right",
+            "floor, ms": "right",
+            "plain twin, ms": "right",
+            "GPT2LMHeadModel, ms": "right",
+        },
+        (
+            (
+                str(row.width),
+                str(row.layers),
+                row.trainable,
+                f"{row.tokens:,}",
+                f"{row.ms_per_step:,.2f}",
+                f"{row.tokens_per_second:,.0f}",
+                "" if row.peak_gb is None else f"{row.peak_gb:.2f}",
+                f"{row.gflop:,.0f}",
+                f"{row.share_of_product_rate:.0%}",
+                f"{row.floor_ms:,.2f}",
+                *("no room" if ms is None else f"{ms:,.1f}" for ms in (row.plain_ms, row.huggingface_ms)),
             )
             for row in rows
         ),

@@ -1,0 +1,154 @@
+"""Speed of language modeling: tokens a second, beside the rate of matrix products and Hugging Face's GPT-2."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+
+from icecore.bench.baseline import updates
+from icecore.bench.floor import Product, floor_seconds, operations, seconds_of
+from icecore.bench.train import plain_steps, seconds_per_call, time_ours
+from icecore.models import Transformer
+from icecore.models.huggingface import new_gpt2
+from icecore.tasks import Batch, Task
+from icecore.training import Precision, RunConfig
+from icecore.training.presets import preset_optimization, preset_sizes
+
+LARGE = {"cuda": 8192, "cpu": 1024}  # rows and columns of the product that the rate is measured with
+
+
+@dataclass(frozen=True)
+class RandomText(Task):
+    """Windows of uniformly random tokens: as fast to train on as any text, and at hand everywhere."""
+
+    window: int = 512
+    vocabulary: int = 10_000
+    test_size: int = 1
+
+    name: ClassVar[str] = "language"
+    test_split: ClassVar = "separate"
+
+    @property
+    def vocab_size(self) -> int:
+        return self.vocabulary
+
+    @property
+    def max_length(self) -> int:
+        return self.window
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        tokens = torch.randint(self.vocabulary, (count, self.window + 1), generator=generator, device=generator.device)
+        return Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), torch.ones_like(tokens[:, 1:]).bool())
+
+    def floors(self) -> dict[str, float]:
+        return {"chance": 1 / self.vocabulary}
+
+
+@dataclass(frozen=True)
+class LanguageRate:
+    """One row; every time is in ms for one step of one seed."""
+
+    width: int
+    layers: int
+    trainable: str
+    precision: str
+    tokens: int  # of a step
+    ms_per_step: float
+    tokens_per_second: float
+    peak_gb: float | None  # of the GPU's memory
+    gflop: float  # of a step's matrix products, attention's among them
+    product_tflops: float  # of a large product, measured in this run
+    share_of_product_rate: float
+    floor_ms: float  # the matrix products alone, without attention
+    plain_ms: float | None  # None: out of memory
+    huggingface_ms: float | None  # in bfloat16 by autocast on a GPU
+
+
+Case = tuple[Transformer, str]
+
+
+def cases_for(device: torch.device, width: int | None, layers: int | None) -> list[Case]:
+    """The paper's model, Random and Normal; on the CPU a narrow one."""
+    chosen = width or (512 if device.type == "cuda" else 64)
+    model = Transformer(width=chosen, layers=layers or 4, heads=8)
+    return [(model, "embeddings"), (model, "all")]
+
+
+def bench_language(
+    cases: list[Case], device: torch.device, precision: Precision, seconds: float
+) -> Iterator[LanguageRate]:
+    """One row a case; each of the three ways runs for about `seconds`."""
+    with precision.in_matrix_products():
+        side = LARGE[device.type]
+        large = Product(1, side, side, side, precision.dtype)
+        rate = large.operations / seconds_of(large, device)
+    for model, trainable in cases:
+        yield bench_case(model, trainable, device, precision, seconds, rate)
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def bench_case(
+    model: Transformer, trainable: str, device: torch.device, precision: Precision, seconds: float, rate: float
+) -> LanguageRate:
+    task = RandomText(window=512 if device.type == "cuda" else 128)
+    optimization = replace(preset_optimization(task, model, "released"), steps=200_000)
+    config = RunConfig(task, model, preset_sizes(task), trainable, optimization, precision=precision)
+    ours, peak, counts = time_ours(config, device, seconds)
+    flop = operations(counts) + attention_operations(model, optimization.batch, task.window)
+    with Precision.fp32.in_matrix_products():
+        plain = ms_if_it_fits(lambda: plain_steps(config, device), seconds, device)
+    with precision.in_matrix_products():
+        huggingface = ms_if_it_fits(lambda: huggingface_step(config, task, device), seconds, device)
+        floor = floor_seconds(counts, device)
+    tokens = optimization.batch * task.window
+    return LanguageRate(
+        model.width,
+        model.layers,
+        trainable,
+        precision,
+        tokens,
+        ms_per_step=1e3 * ours,
+        tokens_per_second=tokens / ours,
+        peak_gb=peak,
+        gflop=flop / 1e9,
+        product_tflops=rate / 1e12,
+        share_of_product_rate=flop / ours / rate,
+        floor_ms=1e3 * floor,
+        plain_ms=plain,
+        huggingface_ms=huggingface,
+    )
+
+
+def ms_if_it_fits(make: Callable[[], Callable[[], None]], seconds: float, device: torch.device) -> float | None:
+    """Of the widest models, only ours may have room."""
+    try:
+        return 1e3 * seconds_per_call(make(), seconds, device)
+    except torch.OutOfMemoryError:
+        return None
+
+
+def attention_operations(model: Transformer, batch: int, window: int) -> int:
+    """Two products forward and five backward in each layer, of which causality needs half."""
+    return 7 * model.layers * batch * model.width * window**2
+
+
+def huggingface_step(config: RunConfig, task: RandomText, device: torch.device) -> Callable[[], None]:
+    """A step of `GPT2LMHeadModel` as a careful user takes it: fused attention, on a GPU in bfloat16 by autocast."""
+    model = config.model
+    assert isinstance(model, Transformer)
+    network = new_gpt2(model, config.sizes)
+    network.config.use_cache = False
+    torch.nn.Module.to(network, device)
+    update = updates(network, config.trainable, config.optimization)
+    generator = torch.Generator(device).manual_seed(0)
+
+    def step() -> None:
+        batch = task.draw(config.optimization.batch, generator)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            logits = network(batch.tokens).logits
+        update(F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten()))
+
+    return step
