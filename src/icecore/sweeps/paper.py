@@ -15,6 +15,7 @@ from icecore.tasks import Task, make_task
 
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
+TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6
 GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
 HIGHER_RATE = 5e-3
