@@ -92,7 +92,17 @@ def draw_curves(curves: Sequence[Curve], title: str, paths: Sequence[Path]) -> N
         middle = [statistics.median(each) for each in zip(*curve.values, strict=True)]
         least, most = ([f(each) for each in zip(*curve.values, strict=True)] for f in (min, max))
         label, colour = f"{curve.kind}, preset {curve.preset}", COLOURS[curve.kind]
-        panel.plot(curve.steps, middle, color=colour, linestyle=DASHES[curve.preset], linewidth=1.4, label=label)
+        panel.plot(
+            curve.steps,
+            middle,
+            color=colour,
+            linestyle=DASHES[curve.preset],
+            linewidth=1.4,
+            marker=MARKERS[curve.kind],
+            markersize=4,
+            markevery=0.1,
+            label=label,
+        )
         panel.fill_between(curve.steps, least, most, color=colour, alpha=0.2, linewidth=0)
     panel.set_xlabel("step", fontsize=8)
     panel.set_ylabel("accuracy on all items, %", fontsize=8)

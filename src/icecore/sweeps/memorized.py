@@ -28,9 +28,11 @@ def with_memory(runs: Runs, records: list[Record]) -> list[Record]:
 
 
 def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
-    """Of each seed, the steps at which accuracy was measured, and the accuracies."""
+    """Of each seed, the steps at which accuracy was measured, and the accuracies; the end is the last."""
     assert runs.path is not None
-    rows = [row for row in RunFolder(runs.path).metrics() if "accuracy" in row]
+    end = runs.config.optimization.steps
+    rows = [row for row in RunFolder(runs.path).metrics() if "accuracy" in row and row["step"] < end]
+    rows.append({"step": end, "accuracy": runs.accuracy})
     steps = [row["step"] for row in rows]
     return [
         {"steps": steps, "accuracy": [row["accuracy"][index] for row in rows]} for index in range(len(runs.accuracy))
