@@ -42,28 +42,19 @@ def fig6_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[Re
     """Each point, and the figure's shape."""
     points = [imitated(cell, by_setting) for cell in cells]
     found = [point_claim(point, cell.label, scale) for point, cell in zip(points, cells, strict=True)]
+    below = LAPTOP_BELOW if scale == "laptop" else FAR_BELOW
+    narrow, wide = SHARP_RISE_BETWEEN
     for student in dict.fromkeys(point.student for point in points):
-        medians = {
-            (point.kind, point.target_width): median_of(point.values) for point in points if point.student == student
-        }
-        narrow, wide = SHARP_RISE_BETWEEN
-        found.append(
-            shape_claim(
-                f"Random {student}, KL at {wide} over {narrow}",
-                medians["Random", wide],
-                medians["Random", narrow],
-                *SHARP_RISE,
-            )
+        random, normal = (
+            {point.target_width: point for point in points if (point.kind, point.student) == (kind, student)}
+            for kind in ("Random", "Normal")
         )
+        label = f"Random {student}, KL at {wide} over {narrow}"
+        found.append(shape_claim(label, random[wide], random[narrow], *SHARP_RISE))
         found += [
-            shape_claim(
-                f"Random over Normal {student}, KL at {width}",
-                medians["Random", width],
-                medians["Normal", width],
-                *(LAPTOP_BELOW if scale == "laptop" else FAR_BELOW),
-            )
-            for kind, width in medians
-            if kind == "Random" and width >= FAR_BELOW_FROM
+            shape_claim(f"Random over Normal {student}, KL at {width}", random[width], normal[width], *below)
+            for width in random
+            if width >= FAR_BELOW_FROM
         ]
     return found
 
@@ -79,9 +70,10 @@ def point_claim(point: Imitated, label: str, scale: str) -> Claim:
     )
 
 
-def shape_claim(label: str, upper: float | None, lower: float | None, least: float, reason: str) -> Claim:
-    """That one KL divergence is at least so many times another."""
-    ours = upper / lower if upper is not None and lower else None
+def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reason: str) -> Claim:
+    """That one median KL divergence is at least so many times another."""
+    above, below = median_of(upper.values), median_of(lower.values)
+    ours = above / below if above is not None and below else None
     verdict = verdict_of(ours, ours is not None and ours >= least)
-    seeds = 0 if ours is None else 1
+    seeds = min(len(upper.values), len(lower.values))
     return Claim("fig6", label, None, ours, seeds, None, None, f"at least {least:g}", reason, verdict)

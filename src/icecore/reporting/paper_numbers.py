@@ -102,7 +102,7 @@ SHARP_RISE = (3.0, "a sharp increase between these widths, of which the paper gi
 FAR_BELOW_FROM = 32
 FAR_BELOW = (3.0, "what is fully trained stays far below in the figure, which gives no number")
 # A laptop's students are trained for hundreds of steps, in which Normal does not get that far; set after runs there.
-LAPTOP_BELOW = (1.5, "a laptop's students are small and trained briefly")
+LAPTOP_BELOW = (1.25, "a laptop's students are small and trained briefly")
 # SOURCE: an independent replication (JAX, 5 seeds), its KL divergences by the target's width.
 REPLICATION = {
     "Random": {4: 0.009, 8: 0.020, 12: 0.034, 16: 0.039, 32: 0.178, 64: 0.580, 128: 1.070},
