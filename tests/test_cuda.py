@@ -7,9 +7,10 @@ from twins import results_by_place
 import icecore as ice
 from icecore.models import LSTM, Sizes, Transformer, chunked
 from icecore.models.dense import Windows
-from icecore.tasks import Batch, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
+from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
 from icecore.training import Optimization, Population, Precision
+from icecore.training.imitation_target import Target, with_target
 from icecore.training.optimizer import AdamW, Vectors
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
@@ -48,6 +49,7 @@ SMALL = [
     Parentheses(),
     ModularAddition(),
     Memorization(),
+    with_target(Imitation(length=12, vocabulary=64, target_width=8, test_size=50)),
 ]
 
 
@@ -67,6 +69,13 @@ def test_kernels_give_the_plain_twins_logits_and_gradients(task, trainable, atte
             assert ours.keys() == twins.keys()
             for name, value in ours.items():
                 assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+def test_a_target_says_the_same_on_the_gpu_whatever_the_precision():
+    target, tokens = Target(16, 64, 12), torch.randint(0, 64, (200, 12), generator=torch.Generator().manual_seed(0))
+    with Precision.tf32.in_matrix_products():
+        on_gpu = target(tokens.cuda()).cpu()
+    assert torch.allclose(on_gpu, target(tokens), atol=1e-4)  # float32 sums in another order
 
 
 def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():

@@ -23,7 +23,7 @@ from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.estimates import bench_of
 from icecore.sweeps.paper import SCALES
-from icecore.tasks import ModularAddition, Needle
+from icecore.tasks import ModularAddition, Needle, make_task
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
 SMALL = {"steps": 6, "batch": 16, "warmup_steps": 2}
@@ -208,7 +208,7 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
     ("arguments", "message"),
     [
         (["reproduce", "tabel1"], "did you mean 'table1'?"),
-        (["reproduce", "fig6"], "its tasks cannot be trained end to end yet"),
+        (["reproduce", "fig4"], "its tasks cannot be trained end to end yet"),
         (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
         (["claims", "fig9"], "unknown table or figure 'fig9'"),
@@ -230,6 +230,9 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     assert bench is not None
     assert bench.seconds(runner.Population(needle, (0, 1))) == pytest.approx(12 + 1.06 * 2 * 10_000 * 0.004)
     assert bench_of(tmp_path, "nobody's") is None
+    (student,) = [c for c in paper.fig6(SCALES["paper"], "paper") if c.label == "imitation of 4, Random 512x3"]
+    of_needle = 10_000 * 0.004 * 0.5 * 3 / 2 * 40 / make_task("needle").max_length  # half the width, three layers
+    assert bench.seconds(runner.Population(student, (0,))) == pytest.approx(12 + 1.06 * of_needle)
 
 
 def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):
@@ -243,6 +246,9 @@ def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):
     populations = runner.missing(cells, 2, Records(tmp_path), "fp32", "cpu")
     chosen = through_in(60, populations, tmp_path, "mine")
     assert [one.cell.label for one in chosen] == ["parentheses, Random 1024"], "needle takes 97 s, this one 33"
+    normal = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Normal 1024"]
+    assert through_in(1e9, runner.missing(normal, 2, Records(tmp_path), "fp32", "cpu"), tmp_path, "mine") == []
+    assert "needle, Normal 1024, seeds 0, 1 is left out: the bench of mine has no row" in capsys.readouterr().err
     assert main(["reproduce", "table1", "--minutes", "1", "--results", str(tmp_path), "--runs", str(tmp_path)]) == 2
     assert "--minutes needs a bench" in capsys.readouterr().err
 

@@ -1,7 +1,7 @@
 """How many bits a model has memorized: as the paper counts, and by what its loss says."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from jaxtyping import Float
 from torch import Tensor
@@ -31,6 +31,16 @@ class Capacity:
     @property
     def loss_bits_per_parameter(self) -> float:
         return self.loss_bits / self.parameters
+
+    def as_json(self) -> dict[str, float]:
+        """All of its numbers, by name."""
+        return {
+            **asdict(self),
+            "accuracy_bits_per_trained": self.accuracy_bits_per_trained,
+            "loss_bits_per_trained": self.loss_bits_per_trained,
+            "accuracy_bits_per_parameter": self.accuracy_bits_per_parameter,
+            "loss_bits_per_parameter": self.loss_bits_per_parameter,
+        }
 
 
 def capacity(

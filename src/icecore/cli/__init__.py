@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import analyze, bench, data, demo, figures, prepare, reproduce, runs, sample, tasks, train
+from icecore.cli import analyze, bench, data, demo, figures, prepare, reproduce, runs, sample, targets, tasks, train
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError, Interrupted
 
@@ -26,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("tasks")(tasks.command)
+app.command("targets")(targets.command)
 app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
 app.command("prepare")(prepare.command)
 app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)

@@ -15,7 +15,7 @@ from icecore.cli.watching import watching_many
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
-    from icecore.reporting.claims import Claim
+    from icecore.reporting.claim import Claim
     from icecore.sweeps.runner import Population
     from icecore.training import Watch
 
@@ -212,7 +212,12 @@ def through_in(seconds: float, populations: "Sequence[Population]", results: Pat
     chosen: list[Population] = []
     for population in populations:
         estimate = bench.seconds(population)
-        if estimate is not None and estimate <= seconds:
+        if estimate is None:
+            warn(
+                f"{population.label} is left out: the bench of {device} has no row to estimate its time from; run it "
+                f"without --minutes, or add a row: icecore bench --out {results}/bench/NAME.json"
+            )
+        elif estimate <= seconds:
             chosen.append(population)
             seconds -= estimate
     return chosen
@@ -229,6 +234,8 @@ def list_missing(populations: "Sequence[Population]", results: Path, device: str
         estimate = "" if seconds is None else f", about {seconds:,.0f} s"
         print(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
     known = f", about {total / 60:,.0f} minutes" if total else ""
+    if bench is not None and any(bench.seconds(population) is None for population in populations):
+        known += " without those that the bench has no row for"
     print(f"{len(populations)} populations, {sum(one.seed_steps for one in populations):,} seed-steps{known}")
     if bench is None:
         print(
@@ -255,8 +262,10 @@ def show_claims(
         return
     headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
     rows = [row_of(claim) for claim in claims]
-    title = f"Test accuracy, or share of variance, in % {title}: the paper's number and our median"
-    show_rows(title, headings, rows, ("name", "cell", "verdict"), markdown)
+    if any(claim.note for claim in claims):
+        headings, rows = (*headings, "note"), [(*row, claim.note) for row, claim in zip(rows, claims, strict=True)]
+    title = f"Test accuracy, or share of variance, in %, or what the cell says {title}: the paper's number, our median"
+    show_rows(title, headings, rows, ("name", "cell", "verdict", "note"), markdown)
     choices = choices_of([name for name in names if name in SHARES], scale, preset, Records(results, warn))
     if choices and scale is ScaleName.paper:
         print("Which activations are pooled: the paper does not say. Mean difference from its shares of variance:")
@@ -278,18 +287,19 @@ def show_rows(
 
 
 def row_of(claim: "Claim") -> tuple[str, ...]:
-    def shown(value: float | None) -> str:
-        return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.1f}"
+    from icecore.reporting.claims import shown
 
-    spread = "" if claim.spread is None else f"{claim.spread[0]:.1f} to {claim.spread[1]:.1f}"
+    def words(value: float | None) -> str:
+        return shown(value, claim.digits)
+
     return (
         claim.name,
         claim.cell,
-        shown(claim.paper),
-        shown(claim.ours),
+        words(claim.paper),
+        words(claim.ours),
         str(claim.n),
-        spread,
-        shown(claim.floor),
+        "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
+        words(claim.floor),
         claim.tolerance,
         claim.verdict,
     )

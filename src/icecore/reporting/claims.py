@@ -1,12 +1,14 @@
 """The paper's numbers beside ours, from stored records, with a verdict each."""
 
 import statistics
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icecore.analysis.moments import POSITIONS
 from icecore.models import Transformer, count_parameters
+from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
+from icecore.reporting.imitation_claims import fig6_claims
+from icecore.reporting.memorization_claims import fig8_claims, table3_claims
 from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
@@ -18,23 +20,14 @@ from icecore.training.presets import preset_sizes
 DEFAULT_POSITIONS = "read"
 BODY = ("attention", "mlp", "norm")
 TRAIN = " (train)"  # ends the label of an accuracy on the training set
-PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
 
 
-@dataclass(frozen=True)
-class Claim:
-    """In % of accuracy, or in parameters; `paper`, `tolerance` and a verdict where the paper has a number."""
-
-    name: str
-    cell: str
-    paper: float | None
-    ours: float | None  # the median
-    n: int
-    spread: tuple[float, float] | None  # smallest and largest
-    floor: float | None  # the best rule that needs no learning
-    tolerance: str
-    reason: str
-    verdict: str  # reproduced, differs, not run, or nothing to compare with
+# What is no accuracy, or not only: claims of an entry's cells, at a scale, from the records by setting.
+OTHER_CLAIMS: dict[str, Callable[[Sequence[Cell], str, dict[str, list[Record]]], list[Claim]]] = {
+    "table3": table3_claims,
+    "fig6": fig6_claims,
+    "fig8": fig8_claims,
+}
 
 
 def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Claim]:
@@ -45,6 +38,9 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         if name == "table6":
             found += parameter_claims()
         if make is None:
+            continue
+        if name in OTHER_CLAIMS:
+            found += OTHER_CLAIMS[name](make(SCALES[scale], preset), scale, by_setting)
             continue
         cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
         if name in SHARES:
@@ -59,22 +55,11 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
     return found
 
 
-def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
-    """Of each setting one record a seed."""
-    chosen: dict[tuple[str, int], Record] = {}
-    for record in sorted(records.by_run().values(), key=lambda one: PRECISIONS.index(one["config"]["precision"])):
-        chosen.setdefault((record["setting"], record["seed"]), record)
-    found: dict[str, list[Record]] = defaultdict(list)
-    for (setting, _), record in sorted(chosen.items()):
-        found[setting].append(record)
-    return found
-
-
 def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_setting: dict[str, list[Record]]) -> Claim:
     key = "accuracy" if number is None else number.accuracy
     runs = [record for record in by_setting.get(cell.setting, []) if key in record]
     values = [100 * record[key] for record in runs]
-    ours = statistics.median(values) if values else None
+    ours = median_of(values)
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
@@ -84,7 +69,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
         None if number is None else number.paper,
         ours,
         len(values),
-        (min(values), max(values)) if values else None,
+        spread_of(values),
         100 * max(floors) if floors else None,
         tolerance,
         reason,
@@ -95,16 +80,12 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
 def share_claim(name: str, cell: Cell, share: Share, scale: str, inside: dict[str, list[Record]]) -> Claim:
     """At the default choices: every position that is read, the last layer before the final norm."""
     values = shares_of(inside.get(cell.setting, []), share, DEFAULT_POSITIONS, share.place)
-    ours = statistics.median(values) if values else None
+    ours = median_of(values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason
-    verdict = "not run" if ours is None else "differs"
-    if ours is not None and abs(ours - share.paper) <= share.tolerance.points:
-        verdict = "reproduced"
+    verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
     if scale == "laptop":
-        tolerance, reason = "", "shares of variance depend on the width"
-        verdict = "not run" if ours is None else "nothing to compare with"
-    spread = (min(values), max(values)) if values else None
-    return Claim(name, share.label, share.paper, ours, len(values), spread, None, tolerance, reason, verdict)
+        tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
+    return Claim(name, share.label, share.paper, ours, len(values), spread_of(values), None, tolerance, reason, verdict)
 
 
 def shares_of(runs: list[Record], share: Share, positions: str, place: str) -> list[float]:
@@ -146,14 +127,18 @@ def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) 
 def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, str, str]:
     """Tolerance, its reason, and the verdict."""
     if number is None:
-        return "", "the paper prints no number", "not run" if ours is None else "nothing to compare with"
+        return "", "the paper prints no number", without_verdict(ours)
     if scale == "laptop":
         tolerance, reason = f"same side of {LAPTOP_LINE:g}", "a laptop's tasks are smaller than the paper's"
         agrees = ours is not None and (ours >= LAPTOP_LINE) == (number.paper >= LAPTOP_LINE)
     else:
         tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
         agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
-    return tolerance, reason, "not run" if ours is None else "reproduced" if agrees else "differs"
+    return tolerance, reason, verdict_of(ours, agrees)
+
+
+def shown(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
 
 
 def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -163,7 +148,7 @@ def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, .
     rows: dict[str, dict[str, str]] = {}
     for claim, task, column in places:
         row = f"{task}{TRAIN}" if column.endswith(TRAIN) else task
-        ours = "-" if claim.ours is None else f"{claim.ours:,}" if isinstance(claim.ours, int) else f"{claim.ours:.1f}"
+        ours = shown(claim.ours, claim.digits) or "-"
         paper = "" if claim.paper is None else f" ({claim.paper:,})"
         rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper
     return ("", *columns), [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]

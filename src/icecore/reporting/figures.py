@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
-from icecore.reporting.claims import seeds_by_setting
+from icecore.reporting.claim import seeds_by_setting
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES, SCALES

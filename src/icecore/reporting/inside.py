@@ -169,14 +169,7 @@ def memorized(subject: Subject) -> dict[str, Any]:
             right.append((logits.argmax(dim=1) == answers).float())
             loss.append(F.cross_entropy(logits, answers, reduction="none"))
         total = subject.trained_parameters + subject.frozen_parameters
-        found = capacity(torch.cat(right), torch.cat(loss), task.keys, subject.trained_parameters, total)
-        return {
-            **asdict(found),
-            "accuracy_bits_per_trained": found.accuracy_bits_per_trained,
-            "loss_bits_per_trained": found.loss_bits_per_trained,
-            "accuracy_bits_per_parameter": found.accuracy_bits_per_parameter,
-            "loss_bits_per_parameter": found.loss_bits_per_parameter,
-        }
+        return capacity(torch.cat(right), torch.cat(loss), task.keys, subject.trained_parameters, total).as_json()
 
     return {"trained": of(subject.parameters), "untrained": of(subject.untrained)}
 

@@ -14,6 +14,7 @@ from icecore.tasks import make_task
 # What a population takes beside its steps: to start, and for evaluations and checkpoints on the way. Ten seeds of
 # needle, Random 1024, took 424 s on an H200 where steps alone are 389 s.
 START_SECONDS, BESIDE_STEPS = 12.0, 1.06
+BENCH_LAYERS = 2
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class Bench:
     def seconds(self, population: Population) -> float | None:
         """From the row of the same task, or else any, model and trained parts whose width is nearest by ratio.
 
-        A wider model is taken to need more by the square of the width, a narrower one less in proportion; another task
-        more or less by the tokens of a batch.
+        A wider model is taken to need more by the square of the width, a narrower one less in proportion; a deeper one
+        more by its layers, of which the benches have two; another task more or less by the tokens of a batch.
         """
         cell = population.cell
         same = [
@@ -40,7 +41,7 @@ class Bench:
             return None
         nearest = min(same, key=lambda row: abs(math.log(row["width"] / cell.model.width)))
         ratio = cell.model.width / nearest["width"]
-        of_width = ratio**2 if ratio > 1 else ratio
+        of_width = (ratio**2 if ratio > 1 else ratio) * getattr(cell.model, "layers", BENCH_LAYERS) / BENCH_LAYERS
         of_tokens = cell.config((0,), "fp32").optimization.batch / nearest["batch"]
         if nearest["task"] != cell.task.name:
             of_tokens *= cell.task.max_length / make_task(nearest["task"]).max_length

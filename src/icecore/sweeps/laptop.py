@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from icecore.models import LSTM, Model, Transformer
-from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses, Task
+from icecore.tasks import (
+    DecimalAddition,
+    Imitation,
+    Memorization,
+    ModularAddition,
+    Needle,
+    Parentheses,
+    Task,
+    make_task,
+)
 
 NARROWEST = 8
 
@@ -82,12 +91,32 @@ SIZES = (
 )
 
 
+def of_transformers(task: Task, batch: int, random: Training, normal: Training) -> Size:
+    """A size that only transformers are trained at, whatever their width."""
+    return Size(task, batch, random, normal, narrow=normal, lstm=normal, embed=random)
+
+
+# What the demo does not show.
+OTHER_SIZES = (
+    of_transformers(Memorization(keys=48), 576, random=Training(700, 2e-2), normal=Training(700, 1e-2)),
+    of_transformers(
+        Imitation(length=3, vocabulary=16, test_size=300), 64, random=Training(300, 2e-2), normal=Training(400, 5e-3)
+    ),
+)
+
+
 def size_of(task: str) -> Size:
-    return next(size for size in SIZES if size.task.name == task)
+    return next(size for size in (*SIZES, *OTHER_SIZES) if size.task.name == task)
 
 
-def small_task(task: str, _preset: str) -> Task:
-    return size_of(task).task
+def small_task(task: str, preset: str) -> Task:
+    """The same under both presets, but for what imitation imitates."""
+    small = size_of(task).task
+    if isinstance(small, Imitation):
+        of_preset = make_task(task, preset)
+        assert isinstance(of_preset, Imitation)
+        return replace(small, target_init=of_preset.target_init)
+    return small
 
 
 def small_transformer(width: int, _preset: str) -> Transformer:
@@ -106,4 +135,6 @@ def small_training(task: str, model: Model, trainable: str) -> dict[str, Any]:
     return size_of(task).training_of(model, trainable)
 
 
+# With the scripts' standard deviation: a body with the gain of width 1024 memorizes more than the paper's of width 128.
+SMALL_MEMORIZER = Transformer(width=16)
 SMALL_LSTM = LSTM(width=128)

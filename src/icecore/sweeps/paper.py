@@ -1,6 +1,6 @@
 """The paper's tables and figures as named lists of cells, at its own size and at a laptop's.
 
-SOURCE: Zhong & Andreas, NeurIPS 2024: tables 1, 2, 3, 9 and figures 7, 8; settings from appendix D and the released
+SOURCE: Zhong & Andreas, NeurIPS 2024: tables 1 to 4, 7, 9 and figures 6 to 8; settings from appendix D and the released
 scripts (`training.presets`).
 """
 
@@ -11,10 +11,12 @@ from typing import Any
 from icecore.models import LSTM, Model, Transformer
 from icecore.sweeps import laptop
 from icecore.sweeps.cells import Cell
-from icecore.tasks import TASKS, Task, make_task
+from icecore.tasks import TASKS, Imitation, Task, make_task
 
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
+TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6
+STUDENTS = {"released": ((256, 3),), "paper": ((512, 3), (512, 1))}  # SOURCE: released script; section 6.2
 GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
 HIGHER_RATE = 5e-3
@@ -30,6 +32,7 @@ class Scale:
     task: Callable[[str, str], Task]  # of a task's name and a preset
     transformer: Callable[[int, str], Transformer]  # of the paper's width and a preset
     lstm: LSTM
+    memorizer: Callable[[str], Transformer]  # of a preset: what memorizes
     training: Callable[[str, Model, str], dict[str, Any]]  # of a task's name, the model and what trains
     fitted: Callable[[Model, str], Model] = lambda model, _: model  # the model for what trains
 
@@ -49,9 +52,22 @@ def paper_transformer(width: int, preset: str) -> Transformer:
 
 
 SCALES = {
-    "paper": Scale("paper", paper_task, paper_transformer, LSTM(width=1024), lambda *_: {}),
+    "paper": Scale(
+        "paper",
+        paper_task,
+        paper_transformer,
+        LSTM(width=1024),
+        lambda preset: paper_transformer(128, preset),
+        lambda *_: {},
+    ),
     "laptop": Scale(
-        "laptop", laptop.small_task, laptop.small_transformer, laptop.SMALL_LSTM, laptop.small_training, laptop.fitted
+        "laptop",
+        laptop.small_task,
+        laptop.small_transformer,
+        laptop.SMALL_LSTM,
+        lambda _: laptop.SMALL_MEMORIZER,
+        laptop.small_training,
+        laptop.fitted,
     ),
 }
 
@@ -73,9 +89,18 @@ def table2(scale: Scale, preset: str) -> list[Cell]:
     return [scale.cell(task, name, model, trainable, preset) for task in FOUR for name, trainable in PARTS.items()]
 
 
+def table3(scale: Scale, preset: str) -> list[Cell]:
+    """Memorization: bits a parameter. Figure 8 is the same runs on their way."""
+    return [
+        scale.cell("memorization", f"{kind} 128", scale.memorizer(preset), trainable, preset)
+        for kind, trainable in reversed(TRAINED.items())
+    ]
+
+
 def table4(scale: Scale, preset: str) -> list[Cell]:
-    """Variance explained by 10 directions, width 1024."""
-    return looked_into(scale, preset, (FOUR[0], FOUR[2], FOUR[1], FOUR[3]), 1024)
+    """Variance explained by 10 directions, width 1024; of memorization 128."""
+    of_four = looked_into(scale, preset, (FOUR[0], FOUR[2], FOUR[1], FOUR[3]), 1024)
+    return of_four + [replace(cell, is_looked_into=True) for cell in table3(scale, preset)]
 
 
 def table7(scale: Scale, preset: str) -> list[Cell]:
@@ -99,6 +124,26 @@ def table9(scale: Scale, preset: str) -> list[Cell]:
     base = scale.transformer(512, preset)
     model = Transformer(base.width, base.layers, base.heads, "prefix-sum", base.init)
     return [scale.cell(task, "linearized 512", model, "embeddings", preset) for task in FOUR[1:]]
+
+
+def fig6(scale: Scale, preset: str) -> list[Cell]:
+    """KL divergence of circuit imitation against the target's width; students as the scripts or the text have them."""
+    cells = []
+    task = scale.task("imitation", preset)
+    assert isinstance(task, Imitation)
+    for width, layers in STUDENTS[preset]:
+        student = replace(scale.transformer(width, preset), layers=layers)
+        for kind, trainable in TRAINED.items():
+            cell = scale.cell("imitation", f"{kind} {width}x{layers}", student, trainable, preset)
+            cells += [
+                replace(
+                    cell,
+                    label=f"imitation of {target}, {kind} {width}x{layers}",
+                    task=replace(task, target_width=target),
+                )
+                for target in TARGET_WIDTHS
+            ]
+    return cells
 
 
 def fig7(scale: Scale, preset: str) -> list[Cell]:
@@ -156,8 +201,8 @@ OTHER_TASKS = "its tasks cannot be trained end to end yet"
 ENTRIES = {
     "table1": Entry("test accuracy: Random, Normal, LSTM", table1),
     "table2": Entry("accuracy when other parts are frozen too", table2),
-    "table3": Entry("memorization: bits a parameter", missing=OTHER_TASKS),
-    "table4": Entry("variance explained by 10 directions, width 1024", table4),
+    "table3": Entry("memorization: bits a parameter", table3),
+    "table4": Entry("variance explained by 10 directions, width 1024 (memorization 128)", table4),
     "table5": Entry("the same for language modeling", missing=OTHER_TASKS),
     "table6": Entry("numbers of parameters", lambda *_: []),  # nothing to train
     "table7": Entry("variance explained by 10 directions, width 512", table7),
@@ -166,9 +211,9 @@ ENTRIES = {
     "fig3": Entry("embeddings of modular addition", missing=OF_ONE_RUN),
     "fig4": Entry("language-model loss against width", missing=OTHER_TASKS),
     "fig5": Entry("samples of language models", missing=OTHER_TASKS),
-    "fig6": Entry("circuit imitation", missing=OTHER_TASKS),
+    "fig6": Entry("circuit imitation: KL divergence against the target's width", fig6),
     "fig7": Entry("accuracy against width", fig7),
-    "fig8": Entry("accuracy during memorization", missing=OTHER_TASKS),
+    "fig8": Entry("accuracy during memorization", table3),
     "init": Entry("what the width hides: narrow bodies with the gain of 1024 (not in the paper)", init),
     "gain": Entry("accuracy over width and gain (not in the paper)", gain),
 }

@@ -1,19 +1,24 @@
 """Circuit imitation: give the same output distribution as another model."""
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.errors import InputError, require
+from icecore.errors import InputError, require, unknown_name
+from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Item
 from icecore.tasks.drawing import below
-from icecore.tasks.plain import RELEASED_SEED, PlainTask
+from icecore.tasks.plain import RELEASED_SEED, PlainTask, require_test_size
 
+TargetInit = Literal["released", "text", "appendix"]
+TARGET_INITS: tuple[TargetInit, ...] = ("released", "text", "appendix")
+FRESH_INPUTS = 4_000  # that a target's mean output is taken over
 Target = Callable[[Int64[Tensor, "batch seq"]], Float[Tensor, "batch vocab"]]
 
 
@@ -24,16 +29,20 @@ class Imitation(PlainTask):
     With 4 tokens:   17 480 3 255 -> the target's distribution over 512 tokens
 
     `target` is handed in by whoever builds the run: token ids to log-probabilities at the last position
-    (training hands in a random transformer of `target_width`). `targets` holds the target's most likely
-    token, so accuracy is agreement with it.
+    (training hands in a random transformer of `target_width`, scaled as `target_init` says). `targets` holds the
+    target's most likely token, so accuracy is agreement with it; what counts is the loss, the KL divergence.
     """
 
     length: int = 40  # SOURCE: appendix D.1.2
     vocabulary: int = 512
     target_width: int = 16  # SOURCE: Figure 6 has targets of width 4 to 128
+    target_init: TargetInit = "released"  # three readings of one initialization: training.imitation_target
+    test_size: int = 4000
     target: Target | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "imitation"
+    # SOURCE: section 6.2; the scripts scale other matrices than the text says.
+    presets: ClassVar = {"released": {}, "paper": {"target_init": "text"}}
 
     def __post_init__(self) -> None:
         require(self.length >= 1, f"length must be at least 1, got {self.length}")
@@ -42,6 +51,9 @@ class Imitation(PlainTask):
             self.target_width >= 2 and self.target_width % 2 == 0,
             f"target_width must be even, for the target's 2 heads, got {self.target_width}",
         )
+        if self.target_init not in TARGET_INITS:
+            raise unknown_name("value of target_init", self.target_init, TARGET_INITS)
+        require_test_size(self.test_size)
 
     @property
     def vocab_size(self) -> int:
@@ -84,3 +96,34 @@ class Imitation(PlainTask):
 
     def floors(self) -> dict[str, float]:
         return {"chance": 1 / self.vocabulary}
+
+    def loss_floors(self) -> dict[str, float]:
+        """KL divergences of two answers that no input changes: the uniform one, and the target's mean output."""
+        log_probs = self.outputs(self.test_set())
+        fresh = self.outputs(self.draw(FRESH_INPUTS, make_generator(0, "mean output")))
+        return {
+            "uniform": math.log(self.vocabulary) - float(entropies(log_probs).mean()),
+            "mean_output": float(divergences(log_probs, mean_output(fresh)).mean()),
+        }
+
+    @staticmethod
+    def outputs(batch: Batch) -> Float[Tensor, "batch vocab"]:
+        assert batch.target_log_probs is not None
+        return batch.target_log_probs.double()
+
+
+def entropies(log_probs: Float[Tensor, "batch vocab"]) -> Float[Tensor, " batch"]:
+    """In nats."""
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
+
+
+def divergences(
+    log_probs: Float[Tensor, "batch vocab"], others: Float[Tensor, "#batch vocab"]
+) -> Float[Tensor, " batch"]:
+    """KL(each || its other), in nats."""
+    return (log_probs.exp() * (log_probs - others)).sum(dim=-1)
+
+
+def mean_output(log_probs: Float[Tensor, "batch vocab"]) -> Float[Tensor, "1 vocab"]:
+    """The logarithm of the mean distribution."""
+    return log_probs.logsumexp(dim=0, keepdim=True) - math.log(len(log_probs))

@@ -14,7 +14,7 @@ from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
 from icecore.training.parallel import Parallel, Parts
-from icecore.training.population import Population
+from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
 from icecore.training.run_folder import RunFolder
@@ -121,6 +121,7 @@ __all__ = [
     "evaluate",
     "pick_device",
     "pick_precision",
+    "scored_losses",
     "stored_result",
     "train",
 ]

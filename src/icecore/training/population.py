@@ -18,6 +18,7 @@ from icecore.training.work import Answers, Work, scored_positions, whole
 
 CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds in one pass: more would only take more memory
 ROWS_EVALUATED_AT_ONCE = 500
+TOKENS_EVALUATED_AT_ONCE = 2**14  # at least: short sequences go more at once, 262,144 pairs in 32 parts
 LOGITS_EVALUATED_AT_ONCE = 2**26
 
 
@@ -185,14 +186,17 @@ class Group:
 
 
 def losses(logits: Float[Tensor, "seed query vocab"], answers: Answers) -> Float[Tensor, " seed"]:
-    """Each seed's mean over scored positions: cross-entropy, or KL divergence from a target's distribution."""
+    """Each seed's mean over scored positions."""
+    return (losses_of_each(logits, answers) * answers.weight).sum(dim=-1) / answers.weight.sum()
+
+
+def losses_of_each(logits: Float[Tensor, "seed query vocab"], answers: Answers) -> Float[Tensor, "seed query"]:
+    """Cross-entropy, or KL divergence from a target's distribution."""
     if answers.target_log_probs is None:
         goal = answers.targets.expand(len(logits), -1).flatten()
-        each = F.cross_entropy(logits.flatten(0, 1), goal, reduction="none").view(len(logits), -1)
-    else:
-        goal = answers.target_log_probs
-        each = (goal.exp() * (goal - logits.log_softmax(dim=-1))).sum(dim=-1)
-    return (each * answers.weight).sum(dim=-1) / answers.weight.sum()
+        return F.cross_entropy(logits.flatten(0, 1), goal, reduction="none").view(len(logits), -1)
+    goal = answers.target_log_probs
+    return (goal.exp() * (goal - logits.log_softmax(dim=-1))).sum(dim=-1)
 
 
 def clip_factors(gradients: list[Float[Tensor, "seed value"]], largest: float) -> Float[Tensor, " seed"]:
@@ -213,21 +217,41 @@ def predict(
     `on_rows` is told how many rows are done.
     """
     seeds, width = len(population.seeds), batch.tokens.shape[1]
-    if rows_at_once is None:
-        most_scored = int(batch.scored.sum(dim=1).max())
-        fit = LOGITS_EVALUATED_AT_ONCE // (seeds * most_scored * population.sizes.vocab_size)
-        rows_at_once = max(1, min(ROWS_EVALUATED_AT_ONCE, fit))
     predictions = torch.zeros((seeds, batch.tokens.numel()), dtype=torch.int64, device=batch.tokens.device)
     total = torch.zeros(seeds, device=batch.tokens.device)
-    with population.precision.in_matrix_products():
-        for start in range(0, len(batch), rows_at_once):
-            part = batch[start : start + rows_at_once]
+    for start, part in in_parts(population, batch, rows_at_once):
+        with population.precision.in_matrix_products():
             work = whole(population.model, population.sizes.vocab_size, part)
             logits = population.logits(work)
-            is_scored = work.answers.weight > 0
-            places = work.answers.places[is_scored] + start * width
-            predictions[:, places] = logits.argmax(dim=-1)[:, is_scored]
-            total += losses(logits, work.answers) * len(places)
-            if on_rows is not None:
-                on_rows(start + len(part))
+        is_scored = work.answers.weight > 0
+        places = work.answers.places[is_scored] + start * width
+        predictions[:, places] = logits.argmax(dim=-1)[:, is_scored]
+        total += losses(logits, work.answers) * len(places)
+        if on_rows is not None:
+            on_rows(start + len(part))
     return predictions.view(seeds, *batch.tokens.shape), total / batch.scored.sum()
+
+
+@torch.no_grad()
+def scored_losses(
+    population: Population, batch: Batch, rows_at_once: int | None = None
+) -> Float[Tensor, "seed scored"]:
+    """Each seed's loss at every scored position, row by row, as training computes it."""
+    found = torch.zeros((len(population.seeds), batch.tokens.numel()), device=batch.tokens.device)
+    for start, part in in_parts(population, batch, rows_at_once):
+        with population.precision.in_matrix_products():
+            work = whole(population.model, population.sizes.vocab_size, part)
+            each = losses_of_each(population.logits(work), work.answers)
+        is_scored = work.answers.weight > 0
+        found[:, work.answers.places[is_scored] + start * batch.tokens.shape[1]] = each[:, is_scored]
+    return found[:, batch.scored.flatten()]
+
+
+def in_parts(population: Population, batch: Batch, rows_at_once: int | None) -> Iterator[tuple[int, Batch]]:
+    """Parts of a batch that are evaluated at once, each with its first row."""
+    if rows_at_once is None:
+        logits_of_row = len(population.seeds) * population.sizes.vocab_size * int(batch.scored.sum(dim=1).max())
+        by_tokens = max(ROWS_EVALUATED_AT_ONCE, TOKENS_EVALUATED_AT_ONCE // batch.tokens.shape[1])
+        rows_at_once = max(1, min(by_tokens, LOGITS_EVALUATED_AT_ONCE // logits_of_row))
+    for start in range(0, len(batch), rows_at_once):
+        yield start, batch[start : start + rows_at_once]

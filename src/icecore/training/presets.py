@@ -33,9 +33,10 @@ LSTM_LR = {"released": 1e-3, "paper": 5e-3}  # DIFFERS: the script keeps 1e-3 un
 # What the paper trains where it says nothing else.
 MODEL: dict[str, dict[str, Any]] = {
     "memorization": {"width": 128},
-    "imitation": {"width": 256, "layers": 3},  # SOURCE: released script; the text has 512 wide, 3 and 1 layers
+    "imitation": {"width": 256, "layers": 3},  # SOURCE: released script
     "language": {"width": 512, "layers": 4, "heads": 8},
 }
+MODEL_OF_TEXT: dict[str, dict[str, Any]] = {"imitation": {"width": 512}}  # SOURCE: section 6.2; 3 layers, or 1
 
 
 def source_of(preset: str) -> str:
@@ -63,7 +64,9 @@ def epochs_in_steps(epochs: float, task: Language, batch: int) -> int:
 def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str, Any]:
     """Settings of the model that the preset gives; the paper's initialization differs from the scripts'."""
     fields = model_class.__dataclass_fields__  # type: ignore[attr-defined]
-    values = {**MODEL.get(task.name, {}), "init": source_of(preset)}
+    source = source_of(preset)
+    of_text = MODEL_OF_TEXT.get(task.name, {}) if source == "paper" else {}
+    values = {**MODEL.get(task.name, {}), **of_text, "init": source}
     return {name: value for name, value in values.items() if name in fields}
 
 

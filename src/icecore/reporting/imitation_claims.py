@@ -1,0 +1,79 @@
+"""Figure 6: the KL divergence of imitation against the target's width. The paper draws it and prints no number."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
+from icecore.reporting.paper_numbers import (
+    FAR_BELOW,
+    FAR_BELOW_FROM,
+    LAPTOP_BELOW,
+    REPLICATION,
+    SHARP_RISE,
+    SHARP_RISE_BETWEEN,
+)
+from icecore.store import Record
+from icecore.sweeps.cells import Cell
+from icecore.tasks import Imitation
+
+PRINTS_NO_NUMBER = "the paper prints no number"
+
+
+@dataclass(frozen=True)
+class Imitated:
+    """One target's width and one student: its runs' KL divergences, and those that need no learning."""
+
+    kind: str  # Random or Normal
+    student: str  # 256x3: its width, as the paper counts it, and layers
+    target_width: int
+    values: tuple[float, ...]
+    floors: dict[str, float]
+
+
+def imitated(cell: Cell, by_setting: dict[str, list[Record]]) -> Imitated:
+    assert isinstance(cell.task, Imitation)
+    kind, student = cell.label.split(", ")[1].split()
+    runs = by_setting.get(cell.setting, [])
+    floors = runs[0].get("loss_floors", {}) if runs else {}
+    return Imitated(kind, student, cell.task.target_width, tuple(sorted(run["loss"] for run in runs)), floors)
+
+
+def fig6_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[Record]]) -> list[Claim]:
+    """Each point, and the figure's shape."""
+    points = [imitated(cell, by_setting) for cell in cells]
+    found = [point_claim(point, cell.label, scale) for point, cell in zip(points, cells, strict=True)]
+    below = LAPTOP_BELOW if scale == "laptop" else FAR_BELOW
+    narrow, wide = SHARP_RISE_BETWEEN
+    for student in dict.fromkeys(point.student for point in points):
+        random, normal = (
+            {point.target_width: point for point in points if (point.kind, point.student) == (kind, student)}
+            for kind in ("Random", "Normal")
+        )
+        label = f"Random {student}, KL at {wide} over {narrow}"
+        found.append(shape_claim(label, random[wide], random[narrow], *SHARP_RISE))
+        found += [
+            shape_claim(f"Random over Normal {student}, KL at {width}", random[width], normal[width], *below)
+            for width in random
+            if width >= FAR_BELOW_FROM
+        ]
+    return found
+
+
+def point_claim(point: Imitated, label: str, scale: str) -> Claim:
+    ours = median_of(point.values)
+    floor = min(point.floors.values(), default=None)
+    replicated = REPLICATION[point.kind].get(point.target_width) if scale == "paper" else None
+    note = "" if replicated is None else f"replication {replicated:.3f}"
+    seeds, spread, verdict = len(point.values), spread_of(point.values), without_verdict(ours)
+    return Claim(
+        "fig6", f"{label}, KL", None, ours, seeds, spread, floor, "", PRINTS_NO_NUMBER, verdict, digits=3, note=note
+    )
+
+
+def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reason: str) -> Claim:
+    """That one median KL divergence is at least so many times another."""
+    above, below = median_of(upper.values), median_of(lower.values)
+    ours = above / below if above is not None and below else None
+    verdict = verdict_of(ours, ours is not None and ours >= least)
+    seeds = min(len(upper.values), len(lower.values))
+    return Claim("fig6", label, None, ours, seeds, None, None, f"at least {least:g}", reason, verdict)
