@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from icecore.store import Records
 
 TITLES = {
+    "fig4": "Figure 4: loss of language models against width",
     "fig6": "Figure 6: circuit imitation, Random and Normal students",
     "fig7": "Figure 7: accuracy against width",
     "fig8": "Figure 8: accuracy during memorization",

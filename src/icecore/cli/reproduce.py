@@ -60,6 +60,9 @@ def reproduce_command(
     gpus: float = typer.Option(1.0, min=0.0, help="Of ray: GPUs a population takes; small ones share, as with 0.25."),
     results: Path | None = RESULTS,
     runs: Path = typer.Option(Path("runs"), help="Where runs are kept while they train, and their weights after."),
+    text: Path | None = typer.Option(
+        None, help="Of fig4 and table5: a prepared text. Default: data/tinystories, on a laptop data/stories."
+    ),
     minutes: float | None = typer.Option(
         None, min=0.0, help="Begin no population that, by the stored bench, would not be through so soon."
     ),
@@ -80,7 +83,7 @@ def reproduce_command(
     if list_names or not names:
         list_entries()
         return
-    cells = cells_of(names, scale, preset, only)
+    cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
     where = pick_device(device)
     chosen = pick_precision(precision, where)
@@ -166,8 +169,8 @@ def entry_names(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None):
-    from icecore.sweeps.paper import ENTRIES, SCALES
+def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None, text: Path | None = None):
+    from icecore.sweeps.paper import ENTRIES, SCALES, with_text
 
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
@@ -175,7 +178,7 @@ def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | No
     for name in entry_names(names):
         make = ENTRIES[name].cells
         assert make is not None
-        cells += make(SCALES[scale], preset)
+        cells += make(with_text(SCALES[scale], text), preset)
     chosen = [cell for cell in cells if only is None or only in cell.label]
     require(
         only is None or bool(chosen),
@@ -194,8 +197,8 @@ def list_entries() -> None:
             (
                 name,
                 entry.title,
-                "" if entry.cells is None else str(len(entry.cells(SCALES["paper"], "released"))),
-                entry.missing,
+                "" if entry.cells is None or entry.needs_text else str(len(entry.cells(SCALES["paper"], "released"))),
+                "of a text that icecore prepare has made: --text" if entry.needs_text else entry.missing,
             )
             for name, entry in ENTRIES.items()
         ),

@@ -8,6 +8,7 @@ from icecore.analysis.moments import POSITIONS
 from icecore.models import Transformer, count_parameters
 from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
 from icecore.reporting.imitation_claims import fig6_claims
+from icecore.reporting.language_claims import fig4_claims, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
 from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
 from icecore.store import Record, Records
@@ -29,6 +30,11 @@ OTHER_CLAIMS: dict[str, Callable[[Sequence[Cell], str, dict[str, list[Record]]],
     "fig8": fig8_claims,
 }
 
+LANGUAGE_CLAIMS: dict[str, Callable[[Sequence[Record], str, str], list[Claim]]] = {
+    "fig4": fig4_claims,
+    "table5": table5_claims,
+}
+
 
 def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Claim]:
     by_setting = seeds_by_setting(records)
@@ -37,6 +43,9 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         make = ENTRIES[name].cells
         if name == "table6":
             found += parameter_claims()
+        if name in LANGUAGE_CLAIMS:
+            found += language_claims(name, scale, preset, records)
+            continue
         if make is None:
             continue
         if name in OTHER_CLAIMS:
@@ -53,6 +62,13 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         else:
             found += [claim_of(name, cells[number.cell], number, scale, by_setting) for number in wanted]
     return found
+
+
+def language_claims(name: str, scale: str, preset: str, records: Records) -> list[Claim]:
+    """These need no cells, which need a prepared text: what is recorded can be shown without it."""
+    source = records if name == "fig4" else Records(records.path.parent, records.warn, INSIDE)
+    runs = [run for each in seeds_by_setting(source).values() for run in each]
+    return LANGUAGE_CLAIMS[name](runs, scale, preset)
 
 
 def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_setting: dict[str, list[Record]]) -> Claim:

@@ -1,4 +1,4 @@
-"""Figures of memorization (Figure 8, and bits a parameter) and of circuit imitation (Figure 6), from stored records."""
+"""Figures of the other tasks, from stored records: language (4), imitation (6), memorization (8, bits a parameter)."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from icecore.errors import InputError
 from icecore.reporting.claim import seeds_by_setting
 from icecore.reporting.imitation_claims import Imitated, imitated
+from icecore.reporting.language_claims import Trained, trained
 from icecore.reporting.memorization_claims import column_of, runs_with
 from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
@@ -84,6 +85,35 @@ def imitations_of(scale: str, preset: str, records: Records) -> list[Imitated]:
     return [point for point in points if point.values]
 
 
+def languages_of(_scale: str, preset: str, records: Records) -> list[Trained]:
+    """What is recorded of Figure 4."""
+    runs = [run for each in seeds_by_setting(records).values() for run in each]
+    return trained(runs, preset)
+
+
+def draw_languages(points: Sequence[Trained], title: str, paths: Sequence[Path]) -> None:
+    """Best validation loss against width; 4 layers have dashes and empty markers."""
+    figure = new_figure(5.4, 3.6)
+    panel = figure.subplots()
+    layers = sorted({point.layers for point in points})
+    for kind in COLOURS:
+        for count in layers:
+            along = [point for point in points if (point.kind, point.layers) == (kind, count)]
+            if along:
+                widths = [point.width for point in along]
+                draw_line(panel, kind, widths, along, f"{kind}, {count} layers", is_first=count == layers[0])
+    for name, (colour, dash) in zip(points[0].floors, FLOORS.values(), strict=False):
+        panel.axhline(points[0].floors[name], color=colour, linestyle=dash, linewidth=0.9, label=f"floor: {name}")
+    widths = sorted({point.width for point in points})
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(widths, [str(width) for width in widths])
+    panel.minorticks_off()
+    panel.set_xlabel("width", fontsize=8)
+    panel.set_ylabel("best validation loss, nats a token", fontsize=8)
+    trained_on = f"within {points[0].epochs:g} epochs of {points[0].train_tokens:,} tokens; the paper: 5 epochs of 2 GB"
+    save(figure, f"{title}\n{trained_on}", paths)
+
+
 def draw_curves(curves: Sequence[Curve], title: str, paths: Sequence[Path]) -> None:
     """Medians as lines, all seeds within the band."""
     figure = new_figure(5.4, 3.4)
@@ -139,7 +169,8 @@ def draw_imitations(points: Sequence[Imitated], title: str, paths: Sequence[Path
             for student in students:
                 along = [point for point in points if (point.kind, point.student) == (kind, student)]
                 if along:
-                    draw_line(panel, along, f"{kind} {student}", is_first=student == students[0])
+                    widths = [point.target_width for point in along]
+                    draw_line(panel, kind, widths, along, f"{kind} {student}", is_first=student == students[0])
         draw_floors(panel, points)
         panel.set_xscale("log", base=2)
         widths = sorted({point.target_width for point in points})
@@ -152,12 +183,13 @@ def draw_imitations(points: Sequence[Imitated], title: str, paths: Sequence[Path
     save(figure, title, paths)
 
 
-def draw_line(panel: Any, along: Sequence[Imitated], label: str, is_first: bool) -> None:
-    """Medians; all seeds between the ends of the bars. A second student has dashes and empty markers."""
-    kind = along[0].kind
+def draw_line(
+    panel: Any, kind: str, widths: Sequence[int], along: "Sequence[Imitated | Trained]", label: str, is_first: bool
+) -> None:
+    """Medians; all seeds between the ends of the bars. Lines after the first have dashes and empty markers."""
     medians = [statistics.median(point.values) for point in along]
     panel.errorbar(
-        [point.target_width for point in along],
+        widths,
         medians,
         yerr=[
             [middle - point.values[0] for point, middle in zip(along, medians, strict=True)],
@@ -214,6 +246,7 @@ def require_points(name: str, points: Sequence[Any], scale: str, records: Record
 FIGURES: dict[
     str, tuple[Callable[[str, str, Records], list[Any]], Callable[[list[Any], str, Sequence[Path]], None]]
 ] = {
+    "fig4": (languages_of, draw_languages),
     "fig6": (imitations_of, draw_imitations),
     "fig8": (curves_of, draw_curves),
     "capacity": (bits_of, draw_bits),

@@ -8,6 +8,7 @@ SOURCE: Zhong & Andreas, NeurIPS 2024, tables 1, 2 and 9: test accuracy in %, me
 no numbers in print.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -113,7 +114,7 @@ DIRECTIONS = Tolerance(
     10.0, "the paper does not say which positions and inputs are pooled, and restarts differ by points"
 )
 NEURONS = Tolerance(3.0, "a few of many hundred neurons: small shares, which vary with what is pooled")
-PLACES = {"Emb": "embedding", "L1": "block0.stream", "L2": "block1.stream"}
+PLACES = {"Emb": "embedding", **{f"L{layer}": f"block{layer - 1}.stream" for layer in range(1, 5)}}
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,9 @@ class Share:
 
 
 def shares(rows: dict[str, tuple[float, ...]]) -> list[Share]:
-    """Rows as the paper prints them: directions at three places, then neurons."""
-    columns = [(kind, place) for kind in ("directions", "neurons") for place in PLACES.values()]
+    """Rows as the paper prints them: directions at each place, then neurons."""
+    places = list(PLACES.values())[: len(next(iter(rows.values()))) // 2]
+    columns = [(kind, place) for kind in ("directions", "neurons") for place in places]
     return [
         Share(cell, kind, place, value)
         for cell, values in rows.items()
@@ -169,6 +171,34 @@ TABLE7 = shares(
         "parentheses, Normal 512": (47.5, 100.0, 99.9, 7.0, 11.1, 9.4),
         "parentheses, Random 512": (85.2, 89.1, 84.7, 9.7, 8.0, 6.7),
     }
+)
+# SOURCE: table 5: 4 layers.
+TABLE5 = shares(
+    {
+        "Normal 512": (29.5, 27.3, 24.3, 23.2, 17.6, 8.6, 16.4, 14.7, 13.9, 5.9),
+        "Random 512": (43.0, 30.2, 31.8, 32.1, 31.7, 3.3, 2.9, 2.8, 2.9, 2.9),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A difference of two losses of figure 4 that can be compared between texts, and what it may be."""
+
+    first: str
+    second: str
+    paper: float | None
+    least: float
+    most: float
+    tolerance: str
+    reason: str
+
+
+# SOURCE: section 5.2 and figure 4; written down before any language model of these sizes was trained.
+LANGUAGE_SHAPES = (
+    Shape("Random 512x2", "Normal 32x2", 0.0, -0.3, 0.3, "0.3", "Random 512 is said to be about Normal 32"),
+    Shape("Random 512x2", "Normal 512x2", None, 0.3, math.inf, "at least 0.3", "Random is far above Normal"),
+    Shape("Random 512x4", "Random 512x2", None, 0.0, math.inf, "at least 0", "2 layers beat 4 in Random"),
 )
 SHARES: dict[str, list[Share]] = {"table4": TABLE4, "table7": TABLE7}
 NUMBERS: dict[str, list[Number]] = {"table1": TABLE1, "table2": TABLE2, "table9": TABLE9}

@@ -8,7 +8,7 @@ from icecore.store import Record
 from icecore.training import Runs
 
 NAME = "inside.jsonl"
-ITEMS = 2_000  # of the training distribution
+ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
 TOP = 10  # SOURCE: Table 4
 
 
@@ -16,7 +16,8 @@ def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]
     """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
     model = runs.config.model
     assert isinstance(model, Transformer)
-    sample = training_items(runs.config.task, ITEMS, "analysis")
+    task = runs.config.task
+    sample = training_items(task, max(1, min(ITEMS, TOKENS // task.max_length)), "analysis")
     for index in range(len(runs.config.seeds)):
         found: dict[str, dict[str, tuple[float, float]]] = {}
         for positions in POSITIONS:

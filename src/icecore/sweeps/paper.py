@@ -1,16 +1,18 @@
 """The paper's tables and figures as named lists of cells, at its own size and at a laptop's.
 
-SOURCE: Zhong & Andreas, NeurIPS 2024: tables 1 to 4, 7, 9 and figures 6 to 8; settings from appendix D and the released
+SOURCE: Zhong & Andreas, NeurIPS 2024: tables 1 to 5, 7, 9, figures 4, 6 to 8; settings from appendix D and the released
 scripts (`training.presets`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from icecore.models import LSTM, Model, Transformer
-from icecore.sweeps import laptop
+from icecore.sweeps import language, laptop
 from icecore.sweeps.cells import Cell
+from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.tasks import TASKS, Imitation, Task, make_task
 
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
@@ -34,6 +36,7 @@ class Scale:
     lstm: LSTM
     memorizer: Callable[[str], Transformer]  # of a preset: what memorizes
     training: Callable[[str, Model, str], dict[str, Any]]  # of a task's name, the model and what trains
+    language: LanguageScale
     fitted: Callable[[Model, str], Model] = lambda model, _: model  # the model for what trains
 
     def cell(self, task: str, column: str, model: Model, trainable: str, preset: str, lr: float | None = None) -> Cell:
@@ -59,6 +62,7 @@ SCALES = {
         LSTM(width=1024),
         lambda preset: paper_transformer(128, preset),
         lambda *_: {},
+        LANGUAGE["paper"],
     ),
     "laptop": Scale(
         "laptop",
@@ -67,9 +71,15 @@ SCALES = {
         laptop.SMALL_LSTM,
         lambda _: laptop.SMALL_MEMORIZER,
         laptop.small_training,
+        LANGUAGE["laptop"],
         laptop.fitted,
     ),
 }
+
+
+def with_text(scale: Scale, folder: Path | None) -> Scale:
+    """The same with another prepared text."""
+    return scale if folder is None else replace(scale, language=replace(scale.language, folder=str(folder)))
 
 
 def table1(scale: Scale, preset: str) -> list[Cell]:
@@ -131,7 +141,7 @@ def fig6(scale: Scale, preset: str) -> list[Cell]:
     cells = []
     task = scale.task("imitation", preset)
     assert isinstance(task, Imitation)
-    for width, layers in STUDENTS[preset]:
+    for width, layers in STUDENTS["paper" if preset == "paper" else "released"]:
         student = replace(scale.transformer(width, preset), layers=layers)
         for kind, trainable in TRAINED.items():
             cell = scale.cell("imitation", f"{kind} {width}x{layers}", student, trainable, preset)
@@ -194,23 +204,29 @@ class Entry:
     title: str
     cells: Callable[[Scale, str], list[Cell]] | None = None
     missing: str = ""
+    needs_text: bool = False  # cells are of a prepared text
 
 
 OF_ONE_RUN = "it shows one run: icecore analyze RUN --figures DIR draws it"
-OTHER_TASKS = "its tasks cannot be trained end to end yet"
 ENTRIES = {
     "table1": Entry("test accuracy: Random, Normal, LSTM", table1),
     "table2": Entry("accuracy when other parts are frozen too", table2),
     "table3": Entry("memorization: bits a parameter", table3),
     "table4": Entry("variance explained by 10 directions, width 1024 (memorization 128)", table4),
-    "table5": Entry("the same for language modeling", missing=OTHER_TASKS),
+    "table5": Entry(
+        "the same for language modeling", lambda scale, preset: language.table5(scale.language, preset), needs_text=True
+    ),
     "table6": Entry("numbers of parameters", lambda *_: []),  # nothing to train
     "table7": Entry("variance explained by 10 directions, width 512", table7),
     "table9": Entry("linearized attention", table9),
     "fig2": Entry("attention maps of needle", missing=OF_ONE_RUN),
     "fig3": Entry("embeddings of modular addition", missing=OF_ONE_RUN),
-    "fig4": Entry("language-model loss against width", missing=OTHER_TASKS),
-    "fig5": Entry("samples of language models", missing=OTHER_TASKS),
+    "fig4": Entry(
+        "language-model loss against width",
+        lambda scale, preset: language.fig4(scale.language, preset),
+        needs_text=True,
+    ),
+    "fig5": Entry("samples of language models", missing="it shows samples: icecore sample RUN writes them"),
     "fig6": Entry("circuit imitation: KL divergence against the target's width", fig6),
     "fig7": Entry("accuracy against width", fig7),
     "fig8": Entry("accuracy during memorization", table3),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from icecore.errors import InputError
 from icecore.store import Record, Records, command, commit
-from icecore.sweeps import inside, memorized
+from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
 
@@ -83,7 +83,7 @@ class Measured:
 
 
 def measure(population: "Population", runs: Runs) -> Measured:
-    records = memorized.with_memory(runs, list(records_of(runs)))
+    records = language.with_text(runs, memorized.with_memory(runs, list(records_of(runs))))
     looked_into = population.cell.is_looked_into
     return Measured(records, list(inside.inside_records(runs, records)) if looked_into else [])
 
@@ -149,7 +149,7 @@ def train_population(
         device=device,
         precision=precision,
         watch=watch,
-        evaluate_every=memorized.evaluate_every(cell.task, steps),
+        evaluate_every=memorized.evaluate_every(cell.task, steps) or language.evaluate_every(cell.task, steps),
         **cell.optimization,
     )
 

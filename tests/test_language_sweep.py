@@ -1,0 +1,96 @@
+"""Figure 4 and Table 5 from training to claims, on a text made by hand."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prepared_texts import made_by_hand
+
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.reporting.claims import claims_of
+from icecore.store import Records
+from icecore.sweeps import inside, language, paper
+from icecore.sweeps.language import LANGUAGE, LanguageScale
+from icecore.sweeps.paper import SCALES, with_text
+
+
+@pytest.fixture
+def text(tmp_path) -> Path:
+    """Tokens that follow one another, so that there is something to learn."""
+    tokens = np.arange(3000) % 7
+    return made_by_hand(tmp_path / "text", tokens, tokens[:200], 7)
+
+
+@pytest.fixture
+def tiny(monkeypatch) -> None:
+    scale = LanguageScale("nowhere", (8, 16), 16, 70, 2, 3.5, 5, 1e-2)
+    monkeypatch.setitem(SCALES, "laptop", replace(SCALES["laptop"], language=scale))
+
+
+def test_the_papers_cells(text):
+    scale = with_text(SCALES["paper"], text).language
+    small = replace(scale, window=70)
+    cells = language.fig4(small, "released")
+    assert len(cells) == 2 * 2 * 6
+    assert {(cell.model.width, cell.trainable) for cell in cells} >= {(32, "all"), (1024, "embeddings")}
+    assert {cell.setting for cell in language.table5(small, "released")} <= {cell.setting for cell in cells}
+    steps = cells[0].config((0,), "fp32").optimization.steps
+    assert steps == pytest.approx(20 * 3000 / (20 * 70), abs=1)
+    assert LANGUAGE["paper"].heads == 8
+
+
+def test_without_a_text_it_says_how_to_make_one(tmp_path):
+    with pytest.raises(InputError, match=r"there is no folder .*; make it with icecore prepare"):
+        paper.ENTRIES["fig4"].cells(with_text(SCALES["paper"], tmp_path / "none"), "released")  # type: ignore[misc]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_from_training_to_claims_and_figure(text, tmp_path, capsys):
+    flags = ["--text", str(text), "--seeds", "2", "--device", "cpu", "--results", str(tmp_path / "kept")]
+    assert main(["reproduce", "fig4", "table5", *flags, "--runs", str(tmp_path / "runs"), "--json"]) == 0
+    claims = {claim["cell"]: claim for claim in json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]}
+    losses = {name: claim for name, claim in claims.items() if claim["name"] == "fig4"}
+    assert len(losses) == 8
+    best = losses["language, Normal 16x2, best validation loss"]
+    assert (best["n"], best["note"]) == (2, "within 3.5 epochs of 3,000 tokens")
+    assert 0 < best["ours"] < math.log(7), "better than to know nothing"
+    assert best["floor"] < 0.01, "pairs say it all"
+    shares = [claim for claim in claims.values() if claim["name"] == "table5"]
+    assert len(shares) == 20
+    assert all(0 < claim["ours"] <= 100 and claim["n"] == 2 for claim in shares)
+    records = Records(tmp_path / "kept").by_run().values()
+    assert all(record["best_loss"] <= record["loss"] + 1e-9 for record in records)
+    assert all(record["loss_per_byte"] == pytest.approx(record["loss"]) for record in records), "a token is a byte"
+    assert len(Records(tmp_path / "kept", name=inside.NAME).by_run()) == 4
+    out = tmp_path / "fig4.png"
+    figure = ["figure", "fig4", "--scale", "laptop", "--results", str(tmp_path / "kept"), "--out", str(out), "--json"]
+    assert main(figure) == 0
+    points = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+    assert {(point["kind"], point["width"], point["layers"]) for point in points} == {
+        (kind, width, layers) for kind in ("Random", "Normal") for width in (8, 16) for layers in (2, 4)
+    }
+    assert out.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
+    losses = {"Normal 32x2": 2.7, "Random 512x2": 2.64, "Normal 512x2": 1.6, "Random 512x4": 2.6}
+    scale = replace(with_text(SCALES["paper"], text).language, window=70)
+    for cell in language.fig4(scale, "released"):
+        name = cell.label.removeprefix("language, ")
+        if name in losses:
+            config = cell.config((0,), "bf16")
+            made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": losses[name]}
+            about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3}
+            Records(tmp_path).append([{"run": config.run_id, **made, **about}])
+    claims = claims_of(["fig4"], "paper", "released", Records(tmp_path))
+    assert {claim.cell: claim.verdict for claim in claims if "less" in claim.cell} == {
+        "loss of Random 512x2 less Normal 32x2": "reproduced",
+        "loss of Random 512x2 less Normal 512x2": "reproduced",
+        "loss of Random 512x4 less Random 512x2": "differs",
+    }
+    nothing = claims_of(["fig4", "table5"], "paper", "released", Records(tmp_path / "empty"))
+    assert {claim.verdict for claim in nothing} == {"not run"}
