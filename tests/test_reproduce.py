@@ -208,7 +208,8 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
     ("arguments", "message"),
     [
         (["reproduce", "tabel1"], "did you mean 'table1'?"),
-        (["reproduce", "fig4"], "its tasks cannot be trained end to end yet"),
+        (["reproduce", "fig5"], "icecore sample RUN writes them"),
+        (["reproduce", "fig4", "--text", "nowhere"], "there is no folder nowhere; make it with icecore prepare"),
         (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
         (["claims", "fig9"], "unknown table or figure 'fig9'"),
