@@ -26,6 +26,7 @@ class Moments:
         self.count = 0
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self.scatter = torch.zeros((width, width), dtype=torch.float64, device=device)
+        self.eigenvectors: Float[Tensor, "width width"] | None = None  # once they are asked for
 
     def add(self, values: Float[Tensor, "item width"]) -> None:
         """Take in more vectors; SOURCE: Chan, Golub & LeVeque 1979, the update of two sets' moments."""
@@ -39,6 +40,7 @@ class Moments:
         self.scatter += shift.outer(shift) * (self.count * len(values) / total)
         self.mean += shift * (len(values) / total)
         self.count = total
+        self.eigenvectors = None
 
     @property
     def covariance(self) -> Float[Tensor, "width width"]:
@@ -46,7 +48,10 @@ class Moments:
 
     def directions(self, count: int) -> Float[Tensor, "width {count}"]:
         """The eigenvectors of the largest eigenvalues, the first first."""
-        return torch.linalg.eigh(self.scatter).eigenvectors.flip(1)[:, :count]
+        vectors = self.eigenvectors
+        if vectors is None:
+            vectors = self.eigenvectors = torch.linalg.eigh(self.scatter).eigenvectors.flip(1)
+        return vectors[:, :count]
 
     def neurons(self, count: int) -> Float[Tensor, "width {count}"]:
         """The coordinates of largest variance, as unit vectors."""

@@ -17,6 +17,7 @@ from icecore.tasks import Batch, Task
 Basis = Literal["directions", "neurons", "random", "untrained"]
 Mode = Literal["keep", "remove"]
 BASES: tuple[Basis, ...] = ("directions", "neurons", "random", "untrained")
+LOGITS_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,10 @@ def predict_with(
         return edits[name](value) if name in edits else value
 
     found = []
-    for begin in range(0, len(batch), ROWS_AT_ONCE):
-        tokens = batch.tokens[begin : begin + ROWS_AT_ONCE].to(parameters["token"].device)
+    logits_of_row = batch.tokens.shape[1] * len(parameters["unembed"])
+    at_once = max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // logits_of_row))
+    for begin in range(0, len(batch), at_once):
+        tokens = batch.tokens[begin : begin + at_once].to(parameters["token"].device)
         found.append(model.unembed(parameters, model.hidden(parameters, tokens, change)).argmax(dim=-1))
     return torch.cat(found)
 
@@ -91,8 +94,12 @@ def accuracy_curve(
     basis: Basis = "directions",
     mode: Mode = "keep",
     places: Iterable[str] = (),
+    on_count: Callable[[], None] | None = None,
 ) -> Curve:
-    """Edit the stream at `places` (all that `moments` has, if none is named), more and more of it."""
+    """Edit the stream at `places` (all that `moments` has, if none is named), more and more of it.
+
+    `on_count` is called after each number of directions.
+    """
     where = tuple(places) or tuple(name for name in moments if name != "final")
     batch = batch.to(parameters["token"].device)
     mixed = shuffled_answers(batch)
@@ -106,6 +113,8 @@ def accuracy_curve(
         predictions = predict_with(model, parameters, batch, edits)
         right.append(float(task.accuracies(predictions, batch)["accuracy"]))
         by_chance.append(float(task.accuracies(predictions, mixed)["accuracy"]))
+        if on_count is not None:
+            on_count()
     return Curve(basis, mode, where, tuple(counts), tuple(right), tuple(by_chance))
 
 

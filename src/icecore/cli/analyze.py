@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
+from icecore.cli.output import JSON_OPTION, print_json, print_table, stages
 from icecore.cli.runs import RUN
 from icecore.errors import InputError, require, unknown_name
 
@@ -51,9 +51,8 @@ def analyze_command(
     config, population = RunFolder(run).load(pick_device(device))
     subject = Subject.of(config, population, config.seeds[0] if seed is None else seed)
     names = analyses_for(subject, [] if what is None else [word.strip() for word in what.split(",")])
-    found = dict(
-        with_progress(look_inside(subject, names, positions, prompt, items, place), len(names), "looking inside")
-    )
+    with stages("looking inside") as tell:
+        found = dict(look_inside(subject, names, positions, prompt, items, place, tell))
     files: list[Path] = []
     if figures is not None:
         from icecore.reporting.inside_figures import draw_inside

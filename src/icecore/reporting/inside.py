@@ -1,5 +1,7 @@
 """What is inside a trained run: every analysis that fits it, each with its control, as one table of numbers."""
 
+import functools
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,15 +18,19 @@ from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.errors import InputError, unknown_name
 from icecore.models import Transformer, initialize
-from icecore.sweeps.inside import ITEMS, TOP
-from icecore.tasks import Batch, Memorization, ModularAddition, Needle
+from icecore.sweeps.inside import TOP, sample_of
+from icecore.tasks import Batch, Language, Memorization, ModularAddition, Needle
 from icecore.training import Population, RunConfig
 
 READOUT_SAMPLE = 40_000  # training items that readouts are solved on: all of a finite set of the paper's size
 MAPS = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
 
 
-@dataclass(frozen=True)
+# Told how many parts of an analysis are done, and of how many.
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)  # each is itself alone, and can be a key
 class Subject:
     """One seed of a run, and the same seed before training."""
 
@@ -45,21 +51,22 @@ class Subject:
             raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
         device = population.device
         untrained = {name: value.to(device) for name, value in initialize(model, config.sizes, seed).items()}
-        sample = training_items(config.task, ITEMS, "analysis")
         parameters = population.parameters(config.seeds.index(seed))
-        return Subject(config, model, parameters, untrained, sample, *population.counts())
+        return Subject(config, model, parameters, untrained, sample_of(config.task), *population.counts())
 
-    def moments(self, positions: Positions) -> tuple[dict[str, Moments], dict[str, Moments]]:
-        """Of the trained model, and of the untrained one on the same items."""
-        trained, untrained = (
-            moments_of(self.model, each, self.sample, positions) for each in (self.parameters, self.untrained)
-        )
-        return trained, untrained
+
+@functools.lru_cache(maxsize=1)
+def both_moments(subject: Subject, positions: Positions) -> tuple[dict[str, Moments], dict[str, Moments]]:
+    """Of the trained model, and of the untrained one on the same items; two analyses need them."""
+    trained, untrained = (
+        moments_of(subject.model, each, subject.sample, positions) for each in (subject.parameters, subject.untrained)
+    )
+    return trained, untrained
 
 
 def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
     """Table 4: shares of variance within the top 10 directions and neurons, at each place."""
-    trained, untrained = subject.moments(positions)
+    trained, untrained = both_moments(subject, positions)
     return {
         "positions": positions,
         "activations": trained["embedding"].count,
@@ -68,14 +75,22 @@ def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
     }
 
 
-def causal(subject: Subject, positions: Positions, items: int, place: str | None = None) -> dict[str, Any]:
+def causal(
+    subject: Subject, positions: Positions, items: int, place: str | None = None, tell: Tell | None = None
+) -> dict[str, Any]:
     """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
     if place is not None and place not in streams_of(subject.model):
         raise unknown_name("place", place, streams_of(subject.model))
-    trained, untrained = subject.moments(positions)
+    trained, untrained = both_moments(subject, positions)
     task = subject.config.task
     test = task.test_set()[:items]
     counts = counts_up_to(subject.model.width)
+    done = itertools.count(1)
+
+    def on_count() -> None:
+        if tell is not None:
+            tell(next(done), 2 * len(BASES) * len(counts))
+
     curves = [
         accuracy_curve(
             subject.model,
@@ -88,6 +103,7 @@ def causal(subject: Subject, positions: Positions, items: int, place: str | None
             basis,
             mode,
             [place] if place else [],
+            on_count,
         )
         for mode in ("keep", "remove")
         for basis in BASES
@@ -177,8 +193,10 @@ def memorized(subject: Subject) -> dict[str, Any]:
 def analyses_for(subject: Subject, what: list[str]) -> list[str]:
     """The named analyses; by default those that fit the task."""
     if not what:
+        task = subject.config.task
         fitting = {"attention": Needle, "modular": ModularAddition, "capacity": Memorization}
-        return [name for name in NAMES if isinstance(subject.config.task, fitting.get(name, object))]
+        too_large = {"readout"} if isinstance(task, Language) else set()
+        return [name for name in NAMES if isinstance(task, fitting.get(name, object)) and name not in too_large]
     for name in what:
         if name not in NAMES:
             raise unknown_name("analysis", name, NAMES)
@@ -195,15 +213,24 @@ def look_inside(
     prompt: str | None = None,
     items: int = 1_000,
     place: str | None = None,
+    tell: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each analysis by name, as it is finished."""
+    """Each analysis by name, as it is finished; `tell` hears how far the present one is."""
+
+    def begin(name: str) -> Tell:
+        if tell is None:
+            return lambda _done, _total: None
+        tell(name, 0, 1)
+        return functools.partial(tell, name)
+
     run: dict[str, Callable[[], dict[str, Any]]] = {
         "variance": lambda: variance(subject, positions),
-        "causal": lambda: causal(subject, positions, items, place),
+        "causal": lambda: causal(subject, positions, items, place, begin("causal")),
         "attention": lambda: attention(subject, prompt),
         "modular": lambda: modular(subject),
         "readout": lambda: readout(subject),
         "capacity": lambda: memorized(subject),
     }
     for name in analyses_for(subject, what):
+        begin(name)
         yield name, run[name]()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from icecore.analysis.moments import POSITIONS, explained, moments_of, streams_of, training_items
 from icecore.models import Transformer
 from icecore.store import Record
+from icecore.tasks import Batch, Task
 from icecore.training import Runs
 
 NAME = "inside.jsonl"
@@ -12,12 +13,16 @@ ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
 TOP = 10  # SOURCE: Table 4
 
 
+def sample_of(task: Task) -> Batch:
+    """The items whose activations are looked at, the same for every run."""
+    return training_items(task, max(1, min(ITEMS, TOKENS // task.max_length)), "analysis")
+
+
 def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
     """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
     model = runs.config.model
     assert isinstance(model, Transformer)
-    task = runs.config.task
-    sample = training_items(task, max(1, min(ITEMS, TOKENS // task.max_length)), "analysis")
+    sample = sample_of(runs.config.task)
     for index in range(len(runs.config.seeds)):
         found: dict[str, dict[str, tuple[float, float]]] = {}
         for positions in POSITIONS:
