@@ -15,14 +15,14 @@ import pytest
 from made_up import record
 
 from icecore.cli import main
-from icecore.cli.reproduce import through_in
+from icecore.cli.reproduce import PRESETS, through_in
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.estimates import bench_of
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps.paper import ENTRIES, SCALES
 from icecore.tasks import ModularAddition, Needle, make_task
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
@@ -202,6 +202,15 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
     for run, one in whole.items():
         assert (one["accuracy"], one["loss"]) == (killed[run]["accuracy"], killed[run]["loss"])
     assert kills > 0
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_entry_has_its_cells_under_every_preset(scale, preset):
+    for entry in ENTRIES.values():
+        if entry.cells is not None and not entry.needs_text:
+            labels = [cell.label for cell in entry.cells(SCALES[scale], preset)]
+            assert len(set(labels)) == len(labels)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def small_task(task: str, preset: str) -> Task:
     """The same under both presets, but for what imitation imitates."""
     small = size_of(task).task
     if isinstance(small, Imitation):
-        of_preset = make_task(task, preset)
+        of_preset = make_task(task, "paper" if preset == "paper" else "released")
         assert isinstance(of_preset, Imitation)
         return replace(small, target_init=of_preset.target_init)
     return small
