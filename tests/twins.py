@@ -3,7 +3,6 @@
 import torch
 
 from icecore.training import Population
-from icecore.training.population import losses
 from icecore.training.work import Work
 
 
@@ -11,7 +10,7 @@ def results_by_place(population: Population, work: Work) -> dict[str, torch.Tens
     """Logits in the order of the batch, losses, and gradients that are not 0."""
     (group,) = population.groups
     logits = group.logits(work)
-    loss = losses(logits, work.answers)
+    loss = group.losses(work)
     found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
     scored = work.answers.weight > 0
     order = work.answers.places[scored].argsort()

@@ -1,10 +1,11 @@
-"""Cross-entropy from what the unembedding reads, chunk by chunk: the logits of a batch are never there all at once.
+"""Cross-entropy from what the unembedding reads, chunk by chunk: a large batch's logits are never there all at once.
 
 A chunk's logits give its losses and, at once, its part of the gradients; then they are forgotten.
 """
 
+from typing import Any
+
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
@@ -16,36 +17,30 @@ class ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, hidden, unembed, targets, weight):
-        rows_at_once = max(1, LOGITS_AT_ONCE // unembed.shape[1])
-        needs_hidden, needs_unembed = ctx.needs_input_grad[:2]
-        d_hidden = torch.empty_like(hidden) if needs_hidden else None
-        d_unembed = torch.zeros_like(unembed) if needs_unembed else None
-        losses = torch.zeros(len(hidden), dtype=unembed.dtype, device=hidden.device)
-        for seed in range(len(hidden)):
-            matrix = unembed[seed].to(hidden.dtype)
-            for begin in range(0, hidden.shape[1], rows_at_once):
-                part = slice(begin, begin + rows_at_once)
-                rows = hidden[seed, part]
-                logits = exact_product(rows, matrix.T, unembed.dtype)
-                loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)
-                losses[seed] += loss.sum()
-                if d_hidden is not None:
-                    torch.mm(d_logits, matrix, out=d_hidden[seed, part])
-                if d_unembed is not None:
-                    d_unembed[seed] += exact_product(d_logits.T, rows, unembed.dtype)
-        ctx.save_for_backward(d_hidden, d_unembed)
+        for_hidden, for_unembed = ctx.needs_input_grad[:2]
+        matrix = unembed.to(hidden.dtype)
+        losses, d_hidden, d_unembed = unembed.new_zeros(len(hidden)), [], None
+        rows_at_once = max(1, LOGITS_AT_ONCE // (len(unembed) * unembed.shape[1]))
+        for begin in range(0, hidden.shape[1], rows_at_once):
+            part = slice(begin, begin + rows_at_once)
+            rows = hidden[:, part]
+            logits = product(rows, matrix.transpose(1, 2), unembed.dtype)
+            loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)
+            losses += loss.sum(dim=1)
+            if for_hidden:
+                d_hidden.append(product(d_logits, matrix, hidden.dtype))
+            if for_unembed:
+                of_part = product(d_logits.transpose(1, 2), rows, unembed.dtype)
+                d_unembed = of_part if d_unembed is None else d_unembed.add_(of_part)
+        whole = None if not for_hidden else d_hidden[0] if len(d_hidden) == 1 else torch.cat(d_hidden, dim=1)
+        ctx.save_for_backward(whole, d_unembed)
         return losses
 
     @staticmethod
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        d_hidden, d_unembed = ctx.saved_tensors
         by_seed = gradient[:, None, None]
-        return (
-            None if d_hidden is None else (d_hidden * by_seed).to(d_hidden.dtype),
-            None if d_unembed is None else d_unembed * by_seed,
-            None,
-            None,
-        )
+        each = (None if found is None else (found * by_seed).to(found.dtype) for found in ctx.saved_tensors)
+        return *each, None, None
 
 
 def chunked_cross_entropy(
@@ -58,27 +53,31 @@ def chunked_cross_entropy(
     return ChunkedCrossEntropy.apply(hidden, unembed, targets, weight) / weight.sum()
 
 
-def exact_product(a: Float[Tensor, "row inner"], b: Float[Tensor, "inner column"], dtype: torch.dtype) -> Tensor:
+def product(
+    a: Float[Tensor, "seed row inner"], b: Float[Tensor, "seed inner column"], dtype: torch.dtype
+) -> Float[Tensor, "seed row column"]:
     """a @ b, not rounded to their type but in `dtype`, which its sums have anyway."""
-    if a.dtype == dtype:
-        return a @ b
-    return torch.mm(a, b, out_dtype=dtype)
+    more: dict[str, Any] = {} if a.dtype == dtype else {"out_dtype": dtype}
+    if len(a) == 1:  # the library's products of two matrices are better than those of many
+        return torch.mm(a.squeeze(0), b.squeeze(0), **more).unsqueeze(0)
+    return torch.bmm(a, b, **more)
 
 
 def loss_and_gradient(
-    logits: Float[Tensor, "row vocab"],
+    logits: Float[Tensor, "seed row vocab"],
     targets: Int64[Tensor, " row"],
     weight: Float[Tensor, " row"],
     dtype: torch.dtype,
-) -> tuple[Float[Tensor, " row"], Float[Tensor, "row vocab"]]:
+) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
     """Each row's weighted cross-entropy, and its gradient by the logits in `dtype`."""
     if logits.device.type == "cuda" and logits.dtype == torch.float32:
         from icecore.models import kernels
 
-        if logits.shape[1] <= kernels.WIDEST:
+        if logits.shape[2] <= kernels.WIDEST:
             return kernels.cross_entropy(logits, targets, weight, dtype)
     log_probabilities = logits.log_softmax(dim=-1)
-    loss = F.nll_loss(log_probabilities, targets, reduction="none") * weight
+    of_target = targets.expand(logits.shape[:2]).unsqueeze(-1)
+    loss = -log_probabilities.gather(-1, of_target).squeeze(-1) * weight
     gradient = log_probabilities.exp_()
-    gradient[torch.arange(len(targets), device=targets.device), targets] -= 1
-    return loss, (gradient * weight[:, None]).to(dtype)
+    gradient.scatter_add_(-1, of_target, gradient.new_full((1, 1, 1), -1.0).expand(of_target.shape))
+    return loss, gradient.mul_(weight[:, None]).to(dtype)

@@ -1,4 +1,4 @@
-"""The transformer's logits at scored positions, computing only what they depend on. Exact; the twin of `logits`.
+"""What the transformer's logits at scored positions are made of, and nothing else. Exact; the twin of `hidden`.
 
 Every linear map and norm runs on nodes (`packing`), the first layer's queries, keys and values on rows; in the last
 layer only keys and values run on all nodes, and everything else on scored positions. Tensors are (seed, node,
@@ -71,10 +71,10 @@ def body_for_computing(
     return body
 
 
-def packed_logits(
+def packed_hidden(
     model: Transformer, embeddings: Parameters, body: Parameters, packing: Packing, dtype: torch.dtype
-) -> Float[Tensor, "seed query vocab"]:
-    """Logits at the scored positions. `body` is of `body_for_computing`; embeddings have their own precision."""
+) -> Float[Tensor, "seed query width"]:
+    """What the unembedding reads at the scored positions, in its type. `body` is of `body_for_computing`."""
     rows = select(embeddings["token"], packing.row_tokens) + select(embeddings["position"], packing.row_columns)
     x, rows = norm(rows, None, body, "block0.attention_norm", dtype)
     stream = gather(rows, packing.row_of_node, packing.nodes_by_row, dtype) if packing.has_rows else rows.to(dtype)
@@ -95,9 +95,7 @@ def packed_logits(
         mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
         x, stream = norm(stream, linear(mixed, body, f"{block}.out"), body, f"{block}.mlp_norm", dtype)
         added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
-    unembed = embeddings["unembed"]
-    final, _ = norm(stream, added, body, "final_norm", unembed.dtype)
-    return final @ unembed.transpose(1, 2)
+    return norm(stream, added, body, "final_norm", embeddings["unembed"].dtype)[0]
 
 
 def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed item width"]:

@@ -124,26 +124,32 @@ class Group:
         self.blocks: list[list[Tensor]] | None = None
 
     def logits(self, work: Work) -> Float[Tensor, "seed query vocab"]:
-        inputs = work.inputs
-        if isinstance(inputs, Packing) and isinstance(self.model, Transformer):
-            return packed.packed_logits(self.model, self.parameters, self.body(self.model), inputs, self.dtype)
-        if isinstance(inputs, Windows) and isinstance(self.model, Transformer):
+        inputs, model = work.inputs, self.model
+        if isinstance(model, Transformer) and isinstance(inputs, Packing | Windows):
             unembed = self.parameters["unembed"]
-            return self.dense_hidden(self.model, inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
-        if isinstance(inputs, PackedSequences) and isinstance(self.model, LSTM):
-            return torch.stack(list(self.lstm_logits(self.model, inputs)))
+            return self.hidden(model, inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
+        if isinstance(model, LSTM) and isinstance(inputs, PackedSequences):
+            return torch.stack(list(self.lstm_logits(model, inputs)))
         assert isinstance(inputs, Batch)
         return self.plain_logits(inputs)
 
     def losses(self, work: Work) -> Float[Tensor, " seed"]:
         """Each seed's mean over scored positions. Where there are many, their logits are never there all at once."""
-        if isinstance(work.inputs, Windows) and isinstance(self.model, Transformer):
-            hidden, answers = self.dense_hidden(self.model, work.inputs), work.answers
+        inputs, answers, model = work.inputs, work.answers, self.model
+        if (
+            isinstance(model, Transformer)
+            and isinstance(inputs, Packing | Windows)
+            and answers.target_log_probs is None
+        ):
+            hidden = self.hidden(model, inputs)
             return chunked_cross_entropy(hidden, self.parameters["unembed"], answers.targets, answers.weight)
-        return losses(self.logits(work), work.answers)
+        return losses(self.logits(work), answers)
 
-    def dense_hidden(self, model: Transformer, windows: Windows) -> Float[Tensor, "seed token width"]:
-        return dense_hidden(model, self.parameters, self.body(model), windows, self.dtype)
+    def hidden(self, model: Transformer, inputs: Packing | Windows) -> Float[Tensor, "seed query width"]:
+        """What the unembedding reads at the scored positions."""
+        if isinstance(inputs, Packing):
+            return packed.packed_hidden(model, self.parameters, self.body(model), inputs, self.dtype)
+        return dense_hidden(model, self.parameters, self.body(model), inputs, self.dtype)
 
     def plain_logits(self, batch: Batch) -> Float[Tensor, "seed query vocab"]:
         """All logits of the model as it is written, of which the scored ones are picked: the twin of the rest."""

@@ -12,33 +12,43 @@ WIDEST = 2**15  # logits of a row that one program can hold
 
 @triton.jit
 def cross_entropy_kernel(
-    logits, targets, weight, loss, gradient, vocabulary,
+    logits, targets, weight, loss, gradient, rows, vocabulary,
     PADDED: tl.constexpr,
 ):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1).to(tl.int64) * rows + tl.program_id(0)
     column = tl.arange(0, PADDED)
     here = column < vocabulary
-    value = tl.load(logits + row * vocabulary + column, mask=here, other=-float("inf")).to(tl.float32)
-    target, share = tl.load(targets + row), tl.load(weight + row)
+    value = tl.load(logits + at * vocabulary + column, mask=here, other=-float("inf")).to(tl.float32)
+    target, share = tl.load(targets + tl.program_id(0)), tl.load(weight + tl.program_id(0))
     largest = tl.max(value, axis=0)
     exponential = tl.exp(value - largest)
     total = tl.sum(exponential, axis=0)
     of_target = tl.sum(tl.where(column == target, value, 0.0), axis=0)
-    tl.store(loss + row, (tl.log(total) + largest - of_target) * share)
+    tl.store(loss + at, (tl.log(total) + largest - of_target) * share)
     result = (exponential / total - tl.where(column == target, 1.0, 0.0)) * share
-    tl.store(gradient + row * vocabulary + column, result.to(gradient.dtype.element_ty), mask=here)
+    tl.store(gradient + at * vocabulary + column, result.to(gradient.dtype.element_ty), mask=here)
 
 
 def cross_entropy(
-    logits: Float[Tensor, "row vocab"],
+    logits: Float[Tensor, "seed row vocab"],
     targets: Int64[Tensor, " row"],
     weight: Float[Tensor, " row"],
     dtype: torch.dtype,
-) -> tuple[Float[Tensor, " row"], Float[Tensor, "row vocab"]]:
+) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
     """Each row's weighted loss, and its gradient by the logits in `dtype`."""
-    rows, vocabulary = logits.shape
-    loss, gradient = torch.empty_like(weight), torch.empty_like(logits, dtype=dtype)
+    seeds, rows, vocabulary = logits.shape
+    loss = torch.empty((seeds, rows), dtype=torch.float32, device=logits.device)
+    gradient = torch.empty_like(logits, dtype=dtype, memory_format=torch.contiguous_format)
     padded = triton.next_power_of_2(vocabulary)
-    warps = min(16, max(1, padded // 1024))
-    cross_entropy_kernel[(rows,)](logits, targets, weight, loss, gradient, vocabulary, PADDED=padded, num_warps=warps)
+    cross_entropy_kernel[(rows, seeds)](
+        logits.contiguous(),
+        targets.contiguous(),
+        weight.contiguous(),
+        loss,
+        gradient,
+        rows,
+        vocabulary,
+        PADDED=padded,
+        num_warps=min(16, max(1, padded // 512)),
+    )
     return loss, gradient
