@@ -8,12 +8,16 @@ import pytest
 import torch
 from prepared_texts import made_by_hand
 
+import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.models import Sizes
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Language, make_task, ngrams
 from icecore.tasks import check as checking
 from icecore.tasks.ngrams import Counts
+from icecore.training import RunConfig, RunFolder
+from icecore.training.presets import preset_optimization
 
 
 @pytest.fixture
@@ -181,3 +185,34 @@ def test_wrong_settings_name_the_way_out(settings, message):
 def test_a_window_longer_than_the_text_is_refused(folder):
     with pytest.raises(InputError, match="a window of 21 needs at least 22 tokens; the validation split"):
         Language(str(folder), window=21).test_set()
+
+
+def test_a_run_reports_its_loss_a_byte_and_its_best_loss(tmp_path):
+    tokens = np.arange(2000) % 7
+    folder = made_by_hand(tmp_path / "text", tokens, tokens[:300], 7, token_bytes=[0, 2, 2, 2, 2, 2, 2])
+    task, model = Language(str(folder), window=70), ice.Transformer(width=16, heads=2)
+    base = preset_optimization(task, model, "released")
+    assert base.steps == round(5 * 2000 / (20 * 70)), "five epochs"
+    more = {"batch": 4, "lr": 3e-2, "warmup_steps": 2, "evaluate_every": 3}
+    runs = ice.train(task, model, seeds=2, steps=24, out=tmp_path / "runs", device="cpu", **more)
+    assert runs.path is not None
+    losses = {row["step"]: row["test_loss"] for row in RunFolder(runs.path).metrics() if "test_loss" in row}
+    assert list(losses) == list(range(3, 25, 3))
+    for seed in range(2):
+        best, step = min((loss[seed], step) for step, loss in losses.items())
+        assert (runs.result["best_loss"][seed], runs.result["best_step"][seed]) == (best, step)
+    bytes_a_token = 6 * 2 / 7  # of seven tokens six stand for two bytes; 280 targets hold each 40 times
+    assert runs.result["loss_per_byte"] == pytest.approx([loss / bytes_a_token for loss in runs.result["loss"]])
+    assert runs.result["loss"] == pytest.approx(losses[24])
+    assert runs.result["loss"][0] < runs.result["loss_floors"]["unigram"]
+
+
+def test_a_run_is_the_same_wherever_its_text_lies(tmp_path):
+    tokens = np.arange(500) % 7
+    configs = [
+        RunConfig(Language(str(made_by_hand(tmp_path / name, tokens, tokens, 7)), 70), ice.Transformer(8), Sizes(7, 70))
+        for name in ("here", "there")
+    ]
+    assert configs[0].as_json() != configs[1].as_json()
+    assert configs[0].run_id == configs[1].run_id
+    assert RunConfig.from_json(configs[0].as_json()).task == configs[0].task

@@ -15,7 +15,7 @@ import icecore
 from icecore.errors import InputError, Interrupted, require
 from icecore.models import LSTM, Transformer
 from icecore.process import prepare
-from icecore.tasks import Batch, Task
+from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
 from icecore.training.parallel import Parts
 from icecore.training.population import Population, predict
@@ -196,8 +196,11 @@ class Trainer:
             self.steps.set_state(step, self.steps.state())
 
     def best(self) -> dict[str, list[float]]:
-        """Each seed's least loss on the test set among all that were measured, and after which step."""
-        if not self.test_losses:
+        """Of language modeling, each seed's least validation loss among all that were measured, and after which step.
+
+        Of other tasks the end of training counts, and nothing else is kept.
+        """
+        if not self.test_losses or not isinstance(self.config.task, Language):
             return {}
         steps, losses = zip(*self.test_losses, strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
