@@ -1,6 +1,6 @@
 """Mean and covariance of activations, from batches of them: memory does not grow with their number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,11 +58,6 @@ class Moments:
         top = self.scatter.diagonal().topk(count).indices
         return torch.eye(len(self.mean), dtype=self.scatter.dtype, device=self.scatter.device)[:, top]
 
-    def explained(self, basis: Float[Tensor, "width direction"]) -> float:
-        """The share of all variance within orthonormal directions."""
-        total = self.scatter.trace()
-        return float((basis * (self.scatter @ basis)).sum() / total) if total > 0 else 0.0
-
 
 @dataclass(frozen=True)
 class Explained:
@@ -75,7 +70,11 @@ class Explained:
 def explained(moments: Moments, count: int = 10) -> Explained:
     """SOURCE: Table 4, with 10 directions."""
     count = min(count, len(moments.mean))
-    return Explained(moments.explained(moments.directions(count)), moments.explained(moments.neurons(count)))
+    total = moments.scatter.trace()
+    if total <= 0:
+        return Explained(0.0, 0.0)
+    variances = torch.linalg.eigvalsh(moments.scatter), moments.scatter.diagonal()
+    return Explained(*(float(each.topk(count).values.sum() / total) for each in variances))
 
 
 def streams_of(model: Transformer) -> list[str]:
@@ -99,7 +98,6 @@ def training_items(task: Task, count: int, name: str) -> Batch:
     return task.sample(count if train_set is None else min(count, len(train_set)), make_generator(0, name))
 
 
-@torch.no_grad()
 def moments_of(
     model: Transformer,
     parameters: Parameters,
@@ -108,18 +106,32 @@ def moments_of(
     places: Iterable[str] | None = None,
 ) -> dict[str, Moments]:
     """The moments of the residual stream at each place, over the chosen positions of all batches."""
+    return moments_by_positions(model, parameters, batches, [positions], places)[positions]
+
+
+@torch.no_grad()
+def moments_by_positions(
+    model: Transformer,
+    parameters: Parameters,
+    batches: Batch | Iterable[Batch],
+    choices: Sequence[Positions] = POSITIONS,
+    places: Iterable[str] | None = None,
+) -> dict[Positions, dict[str, Moments]]:
+    """The same for several choices of positions, from one pass."""
     device = parameters["token"].device
     wanted = list(places or streams_of(model))
-    found = {place: Moments(model.width, device) for place in wanted}
+    found: dict[Positions, dict[str, Moments]] = {
+        each: {place: Moments(model.width, device) for place in wanted} for each in choices
+    }
     for batch in [batches] if isinstance(batches, Batch) else batches:
         at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // (model.heads * batch.tokens.shape[1] ** 2)))
         for begin in range(0, len(batch), at_once):
             rows = batch[begin : begin + at_once].to(device)
-            mask = chosen(rows, positions)
 
-            def take(name: str, value: Tensor, mask: Tensor = mask) -> Tensor:
-                if name in found:
-                    found[name].add(value[mask])
+            def take(name: str, value: Tensor, rows: Batch = rows) -> Tensor:
+                if name in wanted:
+                    for each in choices:
+                        found[each][name].add(value[chosen(rows, each)])
                 return value
 
             model.hidden(parameters, rows.tokens, take)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from icecore.analysis.moments import POSITIONS, explained, moments_of, streams_of, training_items
+from icecore.analysis.moments import explained, moments_by_positions, streams_of, training_items
 from icecore.models import Transformer
 from icecore.store import Record
 from icecore.tasks import Batch, Task
@@ -25,8 +25,7 @@ def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]
     sample = sample_of(runs.config.task)
     for index in range(len(runs.config.seeds)):
         found: dict[str, dict[str, tuple[float, float]]] = {}
-        for positions in POSITIONS:
-            moments = moments_of(model, runs.population.parameters(index), sample, positions)
+        for positions, moments in moments_by_positions(model, runs.population.parameters(index), sample).items():
             shares = {place: explained(moments[place], TOP) for place in streams_of(model)}
             found[positions] = {place: (share.directions, share.neurons) for place, share in shares.items()}
         yield found
