@@ -155,3 +155,12 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
     assert (second.positions, second.last_layer) == ("read", "after")
     assert main(["claims", "table4", "--results", str(tmp_path)]) == 0
     assert "positions read, last layer before the final norm: 0.0 points" in capsys.readouterr().out
+
+
+def test_a_difference_is_explained_or_called_unexplained(tmp_path):
+    recorded(tmp_path, paper.table1(SCALES["paper"], "released"))
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    notes = {claim.cell: claim.note for claim in claims if claim.verdict == "differs"}
+    assert notes["needle, Random 1024"] == "unexplained"
+    assert "--preset readme" in notes["parentheses, Random 1024"]
+    assert all(claim.note == "" for claim in claims if claim.verdict != "differs")

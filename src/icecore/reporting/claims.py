@@ -10,7 +10,7 @@ from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_o
 from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
-from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
+from icecore.reporting.paper_numbers import EXPLAINED, LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.inside import NAME as INSIDE
@@ -79,6 +79,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
+    is_to_explain = verdict == "differs" and scale == "paper"
     return Claim(
         name,
         label,
@@ -90,6 +91,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
         tolerance,
         reason,
         verdict,
+        note=EXPLAINED.get(label, "unexplained") if is_to_explain else "",
     )
 
 
