@@ -94,3 +94,17 @@ def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
     }
     nothing = claims_of(["fig4", "table5"], "paper", "released", Records(tmp_path / "empty"))
     assert {claim.verdict for claim in nothing} == {"not run"}
+
+
+def test_a_laptops_text_is_made_and_of_all_what_has_none_is_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--device", "cpu", "--results", "kept", "--dry-run"]
+    assert main(["reproduce", "all", "--scale", "paper", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert "table5 and fig4 are left out: there is no data/tinystories" in err
+    assert "needle, Random 1024" in out
+    assert "language" not in out
+    assert main(["reproduce", "table5", *flags]) == 0
+    out, err = capsys.readouterr()
+    assert "prepared in data/stories" in err
+    assert "language, Random 64x4" in out

@@ -15,7 +15,8 @@ import pytest
 from made_up import record
 
 from icecore.cli import main
-from icecore.cli.reproduce import PRESETS, through_in
+from icecore.cli.reproduce import through_in
+from icecore.cli.sweeps import PRESETS
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.store import Records, write_json
@@ -221,6 +222,8 @@ def test_every_entry_has_its_cells_under_every_preset(scale, preset):
         (["reproduce", "fig4", "--text", "nowhere"], "there is no folder nowhere; make it with icecore prepare"),
         (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
+        (["claims", "table1", "--preset", "readmes"], "did you mean 'readme'?"),
+        (["figure", "fig7", "--preset", "release"], "did you mean 'released'?"),
         (["claims", "fig9"], "unknown table or figure 'fig9'"),
     ],
 )

@@ -11,7 +11,21 @@ from collections.abc import Sequence
 import typer
 
 import icecore
-from icecore.cli import analyze, bench, data, demo, figures, prepare, reproduce, runs, sample, targets, tasks, train
+from icecore.cli import (
+    analyze,
+    bench,
+    claims,
+    data,
+    demo,
+    figures,
+    prepare,
+    reproduce,
+    runs,
+    sample,
+    targets,
+    tasks,
+    train,
+)
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.errors import InputError, Interrupted
 
@@ -39,10 +53,10 @@ app.command("analyze")(analyze.analyze_command)
 app.command("bench")(bench.command)
 app.command("demo")(demo.command)
 app.command("reproduce")(reproduce.reproduce_command)
-app.command("claims")(reproduce.claims_command)
+app.command("claims")(claims.claims_command)
 app.command("figure")(figures.figure_command)
 results = typer.Typer(help="Stored results.", no_args_is_help=True)
-results.command("merge")(reproduce.merge_command)
+results.command("merge")(claims.merge_command)
 results.callback()(lambda: None)
 app.add_typer(results, name="results")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json
-from icecore.cli.reproduce import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, warn
+from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, warn
 from icecore.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def figure_command(
     """
     from icecore.store import Records
 
+    require_preset(preset)
     paths = out or [Path(f"{name}.png")]
     points = draw(name, scale, preset, Records(results or DEFAULT_RESULTS[scale], warn), paths)
     seeds = sum(len(point.values) for point in points)

@@ -70,6 +70,15 @@ def command(
         report(prepared.text, prepared.was_there, seconds)
 
 
+def prepare_stories(folder: Path) -> None:
+    """The stories that come with icecore, as `icecore prepare stories` makes them."""
+    from icecore.text.prepare import Settings, prepare_text
+    from icecore.text.sources import BUILT_IN, find_sources
+
+    settings = Settings(BUILT_IN, VOCABULARY[BUILT_IN])
+    prepare_text(settings, find_sources(BUILT_IN, None, None, settings.validation_share), folder)
+
+
 def report(text: "PreparedText", was_there: bool, seconds: float) -> None:
     manifest = text.manifest
     print_table(

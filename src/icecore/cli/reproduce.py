@@ -1,6 +1,5 @@
-"""`icecore reproduce`, `icecore claims`, `icecore results merge`: the paper's tables and figures as commands."""
+"""`icecore reproduce`: the paper's tables and figures as commands."""
 
-import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -10,38 +9,32 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.claims import show_claims
+from icecore.cli.output import JSON_OPTION, print_table
+from icecore.cli.sweeps import (
+    DEFAULT_RESULTS,
+    GRID,
+    MARKDOWN,
+    NAMES,
+    PRESET,
+    RESULTS,
+    SCALE,
+    ScaleName,
+    entry_names,
+    require_preset,
+    warn,
+)
 from icecore.cli.watching import watching_many
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
-    from icecore.reporting.claim import Claim
     from icecore.sweeps.runner import Population
     from icecore.training import Watch
-
-
-class ScaleName(StrEnum):
-    paper = "paper"
-    laptop = "laptop"
 
 
 class Executor(StrEnum):
     local = "local"
     ray = "ray"
-
-
-NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
-SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
-PRESETS = ("released", "readme", "paper")
-PRESET = typer.Option(
-    "released",
-    help="Whose settings: the authors' scripts' (released), those of their README's commands, whose stream keeps test "
-    "items (readme), or the paper's text's (paper).",
-)
-RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
-DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
-MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
-GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
 
 
 def reproduce_command(
@@ -83,6 +76,7 @@ def reproduce_command(
     if list_names or not names:
         list_entries()
         return
+    names = with_their_text(names, scale, text)
     cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
     where = pick_device(device)
@@ -119,61 +113,29 @@ def reproduce_command(
         raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
 
 
-def claims_command(
-    names: list[str] = NAMES,
-    scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
-    preset: str = PRESET,
-    results: Path | None = RESULTS,
-    json: bool = JSON_OPTION,
-    markdown: bool = MARKDOWN,
-    grid: bool = GRID,
-) -> None:
-    """The paper's numbers beside ours, from stored results; trains nothing."""
-    wanted = entry_names(names or ["all"])
-    show_claims(wanted, scale, preset, results or DEFAULT_RESULTS[scale], json, markdown, grid)
+def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
+    """The named entries. A laptop's text is made if need be; of `all`, what has no text is left out."""
+    from icecore.cli.prepare import prepare_stories
+    from icecore.sweeps.paper import ENTRIES, SCALES
 
-
-def merge_command(
-    sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
-    results: Path = typer.Option(Path("results"), help="Folder of our records."),
-    json: bool = JSON_OPTION,
-) -> None:
-    """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
-    from icecore.store import Records
-    from icecore.sweeps.inside import NAME as INSIDE
-
-    ours = Records(results, warn)
-    added = 0
-    for source in sources:
-        theirs = Records(source, warn)
-        require(theirs.path.exists(), f"there are no records in {source}: {theirs.path} is missing")
-        added += ours.append(theirs.read())
-        Records(results, warn, INSIDE).append(Records(source, warn, INSIDE).read())
-    if json:
-        print_json({"added": added, "records": len(ours.by_run())})
-    else:
-        print(f"{added} records added, {len(ours.by_run())} in {ours.path}")
-
-
-def entry_names(names: Sequence[str]) -> list[str]:
-    """The named entries that can be run; `all` is all of those."""
-    from icecore.sweeps.paper import ENTRIES
-
-    if list(names) == ["all"]:
-        return [name for name, entry in ENTRIES.items() if entry.cells is not None]
-    for name in names:
-        if name not in ENTRIES:
-            raise unknown_name("table or figure", name, [*ENTRIES, "all"])
-        entry = ENTRIES[name]
-        require(entry.cells is not None, f"{name} ({entry.title}) cannot be reproduced yet: {entry.missing}")
-    return list(dict.fromkeys(names))
+    wanted = entry_names(names)
+    folder = text or Path(SCALES[scale].language.folder)
+    in_need = [name for name in wanted if ENTRIES[name].needs_text and not folder.exists()]
+    if in_need and scale is ScaleName.laptop and text is None:
+        prepare_stories(folder)
+        print(f"the stories that come with icecore are prepared in {folder}", file=sys.stderr)
+    elif in_need and list(names) == ["all"]:
+        warn(
+            f"{' and '.join(in_need)} are left out: there is no {folder}; make it with icecore prepare, or give --text"
+        )
+        return [name for name in wanted if name not in in_need]
+    return wanted
 
 
 def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None, text: Path | None = None):
     from icecore.sweeps.paper import ENTRIES, SCALES, with_text
 
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
+    require_preset(preset)
     cells = []
     for name in entry_names(names):
         make = ENTRIES[name].cells
@@ -244,69 +206,3 @@ def list_missing(populations: "Sequence[Population]", results: Path, device: str
         print(
             f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"
         )
-
-
-def show_claims(
-    names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
-) -> None:
-    from icecore.reporting.claims import choices_of, claims_of, grid_of
-    from icecore.reporting.paper_numbers import SHARES
-    from icecore.store import Records
-
-    claims = claims_of(names, scale, preset, Records(results, warn))
-    if json:
-        print_json({"claims": [dataclasses.asdict(claim) for claim in claims]})
-        return
-    title = f"({scale} scale, preset {preset})"
-    if grid:
-        for name in names:
-            headings, rows = grid_of([claim for claim in claims if claim.name == name])
-            show_rows(f"{name} {title}: our median (the paper's)", headings, rows, ("",), markdown)
-        return
-    headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
-    rows = [row_of(claim) for claim in claims]
-    if any(claim.note for claim in claims):
-        headings, rows = (*headings, "note"), [(*row, claim.note) for row, claim in zip(rows, claims, strict=True)]
-    title = f"Test accuracy, or share of variance, in %, or what the cell says {title}: the paper's number, our median"
-    show_rows(title, headings, rows, ("name", "cell", "verdict", "note"), markdown)
-    choices = choices_of([name for name in names if name in SHARES], scale, preset, Records(results, warn))
-    if choices and scale is ScaleName.paper:
-        print("Which activations are pooled: the paper does not say. Mean difference from its shares of variance:")
-        for choice in choices:
-            print(
-                f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
-                f"{choice.difference:.1f} points over {choice.numbers} numbers"
-            )
-
-
-def show_rows(
-    title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], left: tuple[str, ...], markdown: bool
-) -> None:
-    if markdown:
-        for line in (headings, ("---",) * len(headings), *rows):
-            print(f"| {' | '.join(line)} |")
-        return
-    print_table(title, {heading: "left" if heading in left else "right" for heading in headings}, rows)
-
-
-def row_of(claim: "Claim") -> tuple[str, ...]:
-    from icecore.reporting.claims import shown
-
-    def words(value: float | None) -> str:
-        return shown(value, claim.digits)
-
-    return (
-        claim.name,
-        claim.cell,
-        words(claim.paper),
-        words(claim.ours),
-        str(claim.n),
-        "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
-        words(claim.floor),
-        claim.tolerance,
-        claim.verdict,
-    )
-
-
-def warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)

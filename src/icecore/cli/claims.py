@@ -1,0 +1,124 @@
+"""`icecore claims` and `icecore results merge`: the paper's numbers beside ours, from stored results."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.sweeps import (
+    DEFAULT_RESULTS,
+    GRID,
+    MARKDOWN,
+    NAMES,
+    PRESET,
+    RESULTS,
+    ScaleName,
+    entry_names,
+    require_preset,
+    warn,
+)
+from icecore.errors import require
+
+if TYPE_CHECKING:
+    from icecore.reporting.claims import Claim
+
+
+def claims_command(
+    names: list[str] = NAMES,
+    scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
+    preset: str = PRESET,
+    results: Path | None = RESULTS,
+    json: bool = JSON_OPTION,
+    markdown: bool = MARKDOWN,
+    grid: bool = GRID,
+) -> None:
+    """The paper's numbers beside ours, from stored results; trains nothing."""
+    require_preset(preset)
+    wanted = entry_names(names or ["all"])
+    show_claims(wanted, scale, preset, results or DEFAULT_RESULTS[scale], json, markdown, grid)
+
+
+def merge_command(
+    sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
+    results: Path = typer.Option(Path("results"), help="Folder of our records."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
+    from icecore.store import Records
+    from icecore.sweeps.inside import NAME as INSIDE
+
+    ours = Records(results, warn)
+    added = 0
+    for source in sources:
+        theirs = Records(source, warn)
+        require(theirs.path.exists(), f"there are no records in {source}: {theirs.path} is missing")
+        added += ours.append(theirs.read())
+        Records(results, warn, INSIDE).append(Records(source, warn, INSIDE).read())
+    if json:
+        print_json({"added": added, "records": len(ours.by_run())})
+    else:
+        print(f"{added} records added, {len(ours.by_run())} in {ours.path}")
+
+
+def show_claims(
+    names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
+) -> None:
+    from icecore.reporting.claims import choices_of, claims_of, grid_of
+    from icecore.reporting.paper_numbers import SHARES
+    from icecore.store import Records
+
+    claims = claims_of(names, scale, preset, Records(results, warn))
+    if json:
+        print_json({"claims": [dataclasses.asdict(claim) for claim in claims]})
+        return
+    title = f"({scale} scale, preset {preset})"
+    if grid:
+        for name in names:
+            headings, rows = grid_of([claim for claim in claims if claim.name == name])
+            show_rows(f"{name} {title}: our median (the paper's)", headings, rows, ("",), markdown)
+        return
+    headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
+    rows = [row_of(claim) for claim in claims]
+    if any(claim.note for claim in claims):
+        headings, rows = (*headings, "note"), [(*row, claim.note) for row, claim in zip(rows, claims, strict=True)]
+    title = f"Test accuracy, or share of variance, in %, or what the cell says {title}: the paper's number, our median"
+    show_rows(title, headings, rows, ("name", "cell", "verdict", "note"), markdown)
+    choices = choices_of([name for name in names if name in SHARES], scale, preset, Records(results, warn))
+    if choices and scale is ScaleName.paper:
+        print("Which activations are pooled: the paper does not say. Mean difference from its shares of variance:")
+        for choice in choices:
+            print(
+                f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
+                f"{choice.difference:.1f} points over {choice.numbers} numbers"
+            )
+
+
+def show_rows(
+    title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], left: tuple[str, ...], markdown: bool
+) -> None:
+    if markdown:
+        for line in (headings, ("---",) * len(headings), *rows):
+            print(f"| {' | '.join(line)} |")
+        return
+    print_table(title, {heading: "left" if heading in left else "right" for heading in headings}, rows)
+
+
+def row_of(claim: "Claim") -> tuple[str, ...]:
+    from icecore.reporting.claims import shown
+
+    def words(value: float | None) -> str:
+        return shown(value, claim.digits)
+
+    return (
+        claim.name,
+        claim.cell,
+        words(claim.paper),
+        words(claim.ours),
+        str(claim.n),
+        "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
+        words(claim.floor),
+        claim.tolerance,
+        claim.verdict,
+    )

@@ -1,0 +1,52 @@
+"""What the commands of tables and figures share: scales, presets, names, and where results are."""
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from icecore.errors import require, unknown_name
+
+
+class ScaleName(StrEnum):
+    paper = "paper"
+    laptop = "laptop"
+
+
+NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
+SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
+PRESETS = ("released", "readme", "paper")
+PRESET = typer.Option(
+    "released",
+    help="Whose settings: the authors' scripts' (released), those of their README's commands, whose stream keeps test "
+    "items (readme), or the paper's text's (paper).",
+)
+RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
+DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
+MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
+GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
+
+
+def require_preset(preset: str) -> None:
+    if preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+
+
+def entry_names(names: Sequence[str]) -> list[str]:
+    """The named entries that can be run; `all` is all of those."""
+    from icecore.sweeps.paper import ENTRIES
+
+    if list(names) == ["all"]:
+        return [name for name, entry in ENTRIES.items() if entry.cells is not None]
+    for name in names:
+        if name not in ENTRIES:
+            raise unknown_name("table or figure", name, [*ENTRIES, "all"])
+        entry = ENTRIES[name]
+        require(entry.cells is not None, f"{name} ({entry.title}) cannot be reproduced yet: {entry.missing}")
+    return list(dict.fromkeys(names))
+
+
+def warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
