@@ -5,6 +5,7 @@ import torch
 from twins import results_by_place
 
 import icecore as ice
+from icecore.bench.language import RandomText
 from icecore.models import LSTM, Sizes, Transformer, chunked
 from icecore.models.dense import Windows
 from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
@@ -161,7 +162,7 @@ def test_the_optimizers_kernel_is_its_plain_twin():
 
 
 @pytest.mark.parametrize("model", [Transformer(width=32, init="matched"), LSTM(width=32)], ids=str)
-@pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31)], ids=str)
+@pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31), RandomText(80, 50)], ids=str)
 def test_replayed_steps_are_the_steps_taken_one_by_one(task, model):
     device = torch.device("cuda")
     optimization = Optimization(steps=100, batch=64, lr=1e-2, warmup_steps=5)
