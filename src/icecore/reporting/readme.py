@@ -19,7 +19,8 @@ def results_table(results: Path) -> str:
     measured = (
         f"Medians of {seeds} seeds; {len(counts)} of {len(claims)} cells are measured so far, the others have a dash."
     )
-    return "\n".join([*lines, "", measured])
+    differences = [f"{claim.cell} differs: {claim.note}." for claim in claims if claim.verdict == "differs"]
+    return "\n".join([*lines, "", " ".join([measured, *differences])])
 
 
 def filled(text: str, results: Path) -> str:
