@@ -164,3 +164,14 @@ def test_a_difference_is_explained_or_called_unexplained(tmp_path):
     assert notes["needle, Random 1024"] == "unexplained"
     assert "--preset readme" in notes["parentheses, Random 1024"]
     assert all(claim.note == "" for claim in claims if claim.verdict != "differs")
+
+
+def test_whole_answers_stand_beside_tokens(tmp_path):
+    cell = next(
+        cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "decimal-addition, Random 1024"
+    )
+    for seed, share in enumerate((0.2, 0.9, 0.8)):
+        made = {"setting": cell.setting, "seed": seed, "config": cell.config((seed,), "bf16").as_json(), "floors": {}}
+        Records(tmp_path).append([record(str(seed), 1.0, exact_match=share, **made)])
+    claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", "released", Records(tmp_path))}
+    assert claims[cell.label].note == "whole answers right: 80.0"

@@ -79,7 +79,9 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
-    is_to_explain = verdict == "differs" and scale == "paper"
+    notes = [EXPLAINED.get(label, "unexplained")] if verdict == "differs" and scale == "paper" else []
+    whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
+    notes += [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
     return Claim(
         name,
         label,
@@ -91,7 +93,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
         tolerance,
         reason,
         verdict,
-        note=EXPLAINED.get(label, "unexplained") if is_to_explain else "",
+        note="; ".join(notes),
     )
 
 
