@@ -99,28 +99,30 @@ def test_the_last_step_saved_but_not_the_result(tmp_path, whole, monkeypatch):
 
 
 def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
-    """kill -9 wherever it hits, until the run is through; the bits are those of a run that was never killed.
+    """kill -9 while it starts and then soon after random steps; the bits are those of a run that was never killed.
 
     ICECORE_KILLS=25 kills more often.
     """
     planned_kills = int(os.environ.get("ICECORE_KILLS", "5"))
-    common = ["train", "needle", *FLAGS, "--steps", str(200 * planned_kills), "--checkpoint-every", "3"]
+    steps = 200 * planned_kills
+    common = ["train", "needle", *FLAGS, "--steps", str(steps), "--checkpoint-every", "3"]
     expected = run_json(capsys, *common, "--out", tmp_path / "whole", "--json")
     command = [sys.executable, "-m", "icecore", *common, "--out", str(tmp_path / "killed")]
     rng = random.Random(0)
     folder = tmp_path / "killed" / "needle" / expected["run_id"]
-    kills = 0
-    while not (folder / "result.json").exists():
+
+    def last_step() -> int:
+        return max((row["step"] for row in RunFolder(folder).metrics()), default=-1)
+
+    for target in [None, *sorted(rng.sample(range(1, int(0.8 * steps)), planned_kills - 1))]:
         resume = ["--resume"] if (folder / "config.json").exists() else []
         process = subprocess.Popen([*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        if kills < planned_kills:
-            time.sleep(rng.uniform(1.0, 4.0))
-            process.kill()
-        code = process.wait()
-        assert code in (0, -signal.SIGKILL)
-        kills += code != 0
-    print(f"killed {kills} times")
-    assert kills >= planned_kills // 2
+        while target is not None and last_step() < target and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0.0, 1.0 if target is None else 0.02))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL, "killed before its end"
+    subprocess.run([*command, "--resume"], check=True, capture_output=True)
     assert same_weights(tmp_path / "whole" / "needle" / expected["run_id"], folder)
 
 
