@@ -5,8 +5,9 @@ from typing import Any
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table, stages
+from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.runs import RUN
+from icecore.cli.watching import watching_stages
 from icecore.errors import InputError, require, unknown_name
 
 
@@ -51,7 +52,7 @@ def analyze_command(
     config, population = RunFolder(run).load(pick_device(device))
     subject = Subject.of(config, population, config.seeds[0] if seed is None else seed)
     names = analyses_for(subject, [] if what is None else [word.strip() for word in what.split(",")])
-    with stages("looking inside") as tell:
+    with watching_stages() as tell:
         found = dict(look_inside(subject, names, positions, prompt, items, place, tell))
     files: list[Path] = []
     if figures is not None:

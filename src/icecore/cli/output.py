@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -37,26 +37,6 @@ def counting(total: int, label: str) -> Iterator[Callable[[int], None]]:
     with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
         row = bar.add_task(label, total=total)
         yield lambda done: bar.update(row, completed=done)
-
-
-@contextlib.contextmanager
-def stages(label: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A function to be told a stage's name, how much of it is done and of how much: a bar with an ETA for each."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        rows: dict[str, Any] = {}
-
-        def tell(stage: str, done: int, total: int) -> None:
-            if stage not in rows:
-                for row in rows.values():  # those before it are finished
-                    bar.update(row, visible=False)
-                rows[stage] = bar.add_task(f"{label}: {stage}", total=total)
-            bar.update(rows[stage], completed=done, total=total)
-
-        yield tell
 
 
 def print_table(title: str, columns: dict[str, str], rows: Iterable[Iterable[str]]) -> None:

@@ -75,9 +75,8 @@ def live_bar(label: str, steps: int | None) -> "Iterator[Watch]":
         yield watch
 
 
-@contextlib.contextmanager
-def watching_many(total: int) -> "Iterator[ManyRuns]":
-    """Progress over many runs of `total` seed-steps together, while the block runs."""
+def described_bar() -> "Bar":
+    """A bar with an ETA and what it is about; silent where there is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -89,7 +88,13 @@ def watching_many(total: int) -> "Iterator[ManyRuns]":
         TimeRemainingColumn(compact=True),
         TextColumn("{task.description}"),
     )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextlib.contextmanager
+def watching_many(total: int) -> "Iterator[ManyRuns]":
+    """Progress over many runs of `total` seed-steps together, while the block runs."""
+    with described_bar() as bar:
         yield ManyRuns(bar, total)
 
 
@@ -136,18 +141,7 @@ class ManyRuns:
 @contextlib.contextmanager
 def watching_stages() -> "Iterator[Callable[[str, int, int | None], None]]":
     """A function to be told the stage, how much of it is done and of how much: a bar with an ETA for each stage."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(bar_width=14),
-        TaskProgressColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.description}"),
-    )
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with described_bar() as bar:
         row, stage, last_shown, began = None, "", 0.0, 0.0
 
         def watch(now_at: str, done: int, total: int | None) -> None:
