@@ -112,10 +112,11 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
     ours = whole(model, 1000, batch)
     assert isinstance(ours.inputs, Windows)
     expected = results(Precision.fp32, plain_work(batch))
-    for precision, tolerance in ((Precision.fp32, 2e-5), (Precision.bf16, 0.05)):  # a dozen roundings to 8 bits
+    # In bfloat16 a dozen roundings to 8 bits. A key's bias changes no attention: its gradient is rounding alone.
+    for precision, tolerance, rounding in ((Precision.fp32, 2e-5, 1e-6), (Precision.bf16, 0.05, 1e-4)):
         for name, value in results(precision, ours).items():
             difference = (value.float() - expected[name]).norm()
-            assert difference < tolerance * expected[name].norm() + 0.002 * tolerance, (precision, name)
+            assert difference < tolerance * expected[name].norm() + rounding, (precision, name)
 
 
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():

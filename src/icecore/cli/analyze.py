@@ -31,6 +31,7 @@ def analyze_command(
     ),
     figures: Path | None = typer.Option(None, help="Also draw figures into this folder, as PNG and PDF."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
     """Look inside a trained run. Every number has its control beside it: the same body before training.
@@ -43,7 +44,8 @@ def analyze_command(
     from icecore.analysis.moments import POSITIONS
     from icecore.process import prepare
     from icecore.reporting.inside import Subject, analyses_for, look_inside
-    from icecore.training import RunFolder, pick_device
+    from icecore.store import provenance, write_json
+    from icecore.training import RunFolder, device_name, pick_device
 
     prepare()
     if positions not in POSITIONS:
@@ -64,6 +66,8 @@ def analyze_command(
             raise InputError(
                 f"cannot write into {figures}: {error.strerror or error}; choose another folder"
             ) from error
+    if out is not None:
+        write_json(out, {**provenance(device_name(population.device)), "run": str(run), "analyses": found})
     if json:
         print_json({"run": str(run), "analyses": found, "figures": [str(file) for file in files]})
         return
