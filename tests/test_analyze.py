@@ -44,8 +44,12 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
     assert "key frequencies, untrained" in shown
     assert "k directions at block0.stream" in shown
     run = train(tmp_path, capsys, "memorization", "--keys", "8")
-    assert main(["analyze", run, "--what", "capacity", "--json"]) == 0
-    bits = json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]["capacity"]
+    out = tmp_path / "kept" / "bits.json"
+    assert main(["analyze", run, "--what", "capacity", "--json", "--out", str(out)]) == 0
+    analyses = json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]
+    bits, kept = analyses["capacity"], json.loads(out.read_text())
+    assert kept["analyses"] == analyses
+    assert {"commit", "command", "device"} <= kept.keys()
     assert 0 <= bits["trained"]["loss_bits"] <= 64 * 3
     assert bits["trained"]["accuracy_bits_per_trained"] == pytest.approx(
         bits["trained"]["accuracy_bits"] / bits["trained"]["trained_parameters"]
