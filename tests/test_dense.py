@@ -36,7 +36,7 @@ def gradients_of(loss: torch.Tensor, leaves: dict[str, torch.Tensor]) -> dict[st
 @pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
 @pytest.mark.parametrize("trainable", ["embeddings", "all", "unembed", "token+unembed"])
 def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, attention, monkeypatch):
-    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 50 * VOCABULARY)  # several chunks, the last one smaller
+    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 50 * VOCABULARY)  # several chunks
     model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
     population = Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64)
     batch = text(3)

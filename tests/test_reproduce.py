@@ -245,6 +245,14 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     (student,) = [c for c in paper.fig6(SCALES["paper"], "paper") if c.label == "imitation of 4, Random 512x3"]
     of_needle = 10_000 * 0.004 * 0.5 * 3 / 2 * 40 / make_task("needle").max_length  # half the width, three layers
     assert bench.seconds(runner.Population(student, (0,))) == pytest.approx(12 + 1.06 * of_needle)
+    write_json(
+        tmp_path / "bench" / "a.json",
+        {"device": "mine", "rows": [{**row, "ms_per_seed_step": 4.0}, {**row, "width": 64, "ms_per_seed_step": 0.25}]},
+    )
+    narrow = dataclasses.replace(needle, model=dataclasses.replace(needle.model, width=256))
+    bench = bench_of(tmp_path, "mine")
+    assert bench is not None
+    assert bench.seconds(runner.Population(narrow, (0,))) == pytest.approx(12 + 1.06 * 10_000 * 0.001), "halfway"
 
 
 def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):

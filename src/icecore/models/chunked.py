@@ -3,6 +3,8 @@
 A chunk's logits give its losses and, at once, its part of the gradients; then they are forgotten.
 """
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,9 +22,7 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         for_hidden, for_unembed = ctx.needs_input_grad[:2]
         matrix = unembed.to(hidden.dtype)
         losses, d_hidden, d_unembed = unembed.new_zeros(len(hidden)), [], None
-        rows_at_once = max(1, LOGITS_AT_ONCE // (len(unembed) * unembed.shape[1]))
-        for begin in range(0, hidden.shape[1], rows_at_once):
-            part = slice(begin, begin + rows_at_once)
+        for part in equal_parts(hidden.shape[1], LOGITS_AT_ONCE // (len(unembed) * unembed.shape[1])):
             rows = hidden[:, part]
             logits = product(rows, matrix.transpose(1, 2), unembed.dtype)
             loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)
@@ -41,6 +41,13 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         by_seed = gradient[:, None, None]
         each = (None if found is None else (found * by_seed).to(found.dtype) for found in ctx.saved_tensors)
         return *each, None, None
+
+
+def equal_parts(rows: int, most: int) -> Iterator[slice]:
+    """As few parts as can be of at most so many rows, or of one, and no small one at the end."""
+    count = math.ceil(rows / max(1, most))
+    size = math.ceil(rows / count)
+    return (slice(begin, begin + size) for begin in range(0, rows, size))
 
 
 def chunked_cross_entropy(

@@ -8,6 +8,7 @@ from typing import Any
 
 from icecore.errors import InputError
 from icecore.store import read_json
+from icecore.sweeps.cells import Cell
 from icecore.sweeps.runner import Population
 from icecore.tasks import make_task
 
@@ -16,19 +17,22 @@ from icecore.tasks import make_task
 START_SECONDS, BESIDE_STEPS = 12.0, 1.06
 BENCH_LAYERS = 2
 
+Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Bench:
     """What `icecore bench --out` wrote."""
 
     device: str
-    rows: Sequence[dict[str, Any]]
+    rows: Sequence[Row]
 
     def seconds(self, population: Population) -> float | None:
-        """From the row of the same task, or else any, model and trained parts whose width is nearest by ratio.
+        """From the rows of the same model and trained parts: those of the task, or else all.
 
-        A wider model is taken to need more by the square of the width, a narrower one less in proportion; a deeper one
-        more by its layers, of which the benches have two; another task more or less by the tokens of a batch.
+        Between two widths time is taken to be a power of the width. Beyond the widest it grows with the square, below
+        the narrowest it shrinks in proportion; a deeper model needs more by its layers, of which the benches have two,
+        another task more or less by the tokens of a batch.
         """
         cell = population.cell
         same = [
@@ -39,19 +43,36 @@ class Bench:
         same = [row for row in same if row["task"] == cell.task.name] or same
         if not same:
             return None
-        nearest = min(same, key=lambda row: abs(math.log(row["width"] / cell.model.width)))
-        ratio = cell.model.width / nearest["width"]
-        of_width = (ratio**2 if ratio > 1 else ratio) * getattr(cell.model, "layers", BENCH_LAYERS) / BENCH_LAYERS
-        of_tokens = cell.config((0,), "fp32").optimization.batch / nearest["batch"]
-        if nearest["task"] != cell.task.name:
-            of_tokens *= cell.task.max_length / make_task(nearest["task"]).max_length
-        steps = population.seed_steps * nearest["ms_per_seed_step"] / 1000 * of_width * of_tokens
-        return START_SECONDS + BESIDE_STEPS * steps
+        width = cell.model.width
+        narrower = max((row for row in same if row["width"] <= width), key=lambda row: row["width"], default=None)
+        wider = min((row for row in same if row["width"] >= width), key=lambda row: row["width"], default=None)
+        steps = ms_at(width, narrower, wider, cell) * population.seed_steps / 1000
+        return START_SECONDS + BESIDE_STEPS * steps * getattr(cell.model, "layers", BENCH_LAYERS) / BENCH_LAYERS
+
+
+def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> float:
+    """Of a seed's step of two layers."""
+    if narrower is None or wider is None:
+        row = narrower or wider
+        assert row is not None
+        return ms_of(row, cell) * (width / row["width"]) ** (2 if narrower else 1)
+    if narrower["width"] == wider["width"]:
+        return ms_of(narrower, cell)
+    way = math.log(width / narrower["width"]) / math.log(wider["width"] / narrower["width"])
+    return ms_of(narrower, cell) ** (1 - way) * ms_of(wider, cell) ** way
+
+
+def ms_of(row: Row, cell: Cell) -> float:
+    """What the row would have with the cell's batch and task."""
+    of_tokens = cell.config((0,), "fp32").optimization.batch / row["batch"]
+    if row["task"] != cell.task.name:
+        of_tokens *= cell.task.max_length / make_task(row["task"]).max_length
+    return row["ms_per_seed_step"] * of_tokens
 
 
 def bench_of(results: Path, device: str) -> Bench | None:
     """What the stored benches of this device have, if there is one."""
-    found: list[dict[str, Any]] = []
+    found: list[Row] = []
     for path in sorted((results / "bench").glob("*.json")):
         try:
             stored = read_json(path)
