@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from icecore.cli import main
+from icecore.reporting.inside import Subject, look_inside
+from icecore.training import RunFolder
 
 TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", "--lr", "1e-2", "--warmup-steps", "5"]
 NEEDLE = ["needle", "--max-pairs", "4", "--values", "9", "--vocabulary", "20", "--test-size", "40"]
@@ -33,6 +36,19 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "% of variance within the top 10" in shown
     assert "Where the last token of 'b 2 a 1 a?' looks most" in shown
+
+
+def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
+    config, population = RunFolder(Path(train(tmp_path, capsys, *NEEDLE))).load(torch.device("cpu"))
+    heard: list[tuple[str, int, int]] = []
+    what = ["variance", "causal", "attention"]
+    found = dict(look_inside(Subject.of(config, population, 0), what, items=30, tell=lambda *how: heard.append(how)))
+    assert found["attention"]["items"] == 30
+    ends = {name: (done, total) for name, done, total in heard}
+    assert ends.pop("variance") == (0, 1), "its time is that of the moments, which causal needs too"
+    assert ends.keys() == {"moments", "causal", "attention"}
+    assert all(done == total > 1 for done, total in ends.values())
+    assert [name for name, done, _ in heard if done == 0].count("moments") == 1, "they are gathered once"
 
 
 def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_path, capsys):

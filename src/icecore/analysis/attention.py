@@ -1,13 +1,13 @@
 """What heads look at: attention maps of any prompt, and the two steps of induction in the needle task."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.analysis.moments import ROWS_AT_ONCE
+from icecore.analysis.moments import in_parts
 from icecore.errors import InputError
 from icecore.models import Parameters, Transformer
 from icecore.tasks import Batch, Needle
@@ -52,15 +52,17 @@ def attention_maps(
 
 
 @torch.no_grad()
-def induction_scores(model: Transformer, parameters: Parameters, task: Needle, batch: Batch) -> Induction:
-    """Attention from every value to its marker, and from the query to its value, over a batch of needle items."""
+def induction_scores(
+    model: Transformer, parameters: Parameters, task: Needle, batches: Batch | Iterable[Batch]
+) -> Induction:
+    """Attention from every value to its marker, and from the query to its value, over needle items."""
     require_softmax(model)
     device = parameters["token"].device
     to_marker = torch.zeros((model.layers, model.heads), dtype=torch.float64, device=device)
     to_value, uniform = to_marker.clone(), torch.zeros(2, dtype=torch.float64, device=device)
-    pairs = 0
-    for begin in range(0, len(batch), ROWS_AT_ONCE):
-        rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+    pairs = items = 0
+    for batch in in_parts(batches) if isinstance(batches, Batch) else batches:
+        rows = batch.to(device)
         query = rows.lengths - 1  # the markers stand before it at even places, each before its value
         asked = rows.tokens.gather(1, query[:, None]) - (task.first_query - task.first_marker)
         column = torch.arange(rows.tokens.shape[1], device=device)
@@ -75,9 +77,8 @@ def induction_scores(model: Transformer, parameters: Parameters, task: Needle, b
             to_value[layer] += attention[each, :, query, value_of_asked].double().sum(dim=0)
         uniform += torch.stack([(1 / (place + 1).double()).sum(), (1 / (query + 1).double()).sum()])
         pairs += len(row)
-    return Induction(
-        to_marker / pairs, to_value / len(batch), float(uniform[0]) / pairs, float(uniform[1]) / len(batch)
-    )
+        items += len(rows)
+    return Induction(to_marker / pairs, to_value / items, float(uniform[0]) / pairs, float(uniform[1]) / items)
 
 
 def require_softmax(model: Transformer) -> None:

@@ -1,6 +1,6 @@
 """Mean and covariance of activations, from batches of them: memory does not grow with their number."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +107,11 @@ def moments_of(
 ) -> dict[str, Moments]:
     """The moments of the residual stream at each place, over the chosen positions of all batches."""
     return moments_by_positions(model, parameters, batches, [positions], places)[positions]
+
+
+def in_parts(batch: Batch) -> Iterator[Batch]:
+    """So few items at a time that what is inside of them fits the memory."""
+    return (batch[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(batch), ROWS_AT_ONCE))
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.analysis.moments import ROWS_AT_ONCE
+from icecore.analysis.moments import in_parts
 from icecore.models import Model, Parameters
 from icecore.tasks import Batch
 
@@ -36,8 +36,8 @@ def features_of(
     """What the unembedding would read at scored positions, and what it should say there."""
     device = parameters["token"].device
     found = []
-    for begin in range(0, len(batch), ROWS_AT_ONCE):
-        rows = batch[begin : begin + ROWS_AT_ONCE].to(device)
+    for part in in_parts(batch):
+        rows = part.to(device)
         found.append(model.hidden(parameters, rows.tokens)[rows.scored])
     return torch.cat(found), batch.targets[batch.scored].to(device)
 

@@ -21,7 +21,7 @@ def analyze_command(
         "read", help="Which activations: read (up to the last scored position), all (padding too), scored, last."
     ),
     prompt: str | None = typer.Option(None, help="Of attention: a prompt in the task's notation, such as 'a 1 b 2 a'."),
-    items: int = typer.Option(1000, min=1, help="Of causal: how many test items."),
+    items: int = typer.Option(1000, min=1, help="Of causal and attention: how many test items."),
     place: str | None = typer.Option(
         None,
         help="Of causal: edit the stream at this place alone, such as embedding or block0.stream. Default: at all.",

@@ -13,7 +13,15 @@ from torch import Tensor
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
 from icecore.analysis.capacity import capacity
 from icecore.analysis.circles import circles, distance_irrelevance, gradient_symmetricity
-from icecore.analysis.moments import Moments, Positions, explained, moments_of, streams_of, training_items
+from icecore.analysis.moments import (
+    Moments,
+    Positions,
+    explained,
+    in_parts,
+    moments_of,
+    streams_of,
+    training_items,
+)
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.errors import InputError, unknown_name
@@ -55,18 +63,30 @@ class Subject:
         return Subject(config, model, parameters, untrained, sample_of(config.task), *population.counts())
 
 
-@functools.lru_cache(maxsize=1)
-def both_moments(subject: Subject, positions: Positions) -> tuple[dict[str, Moments], dict[str, Moments]]:
-    """Of the trained model, and of the untrained one on the same items; two analyses need them."""
+Both = tuple[dict[str, Moments], dict[str, Moments]]  # of the trained model, and of the untrained one
+
+
+def both_moments(subject: Subject, positions: Positions, tell: Tell) -> Both:
+    """On the same items."""
     trained, untrained = (
-        moments_of(subject.model, each, subject.sample, positions) for each in (subject.parameters, subject.untrained)
+        moments_of(subject.model, parameters, told(subject.sample, tell, half), positions)
+        for half, parameters in enumerate((subject.parameters, subject.untrained))
     )
     return trained, untrained
 
 
-def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
+def told(batch: Batch, tell: Tell, half: int) -> Iterator[Batch]:
+    """The batch in parts, telling how far this is; it is gone through twice, and this is the first or second time."""
+    done = half * len(batch)
+    for part in in_parts(batch):
+        yield part
+        done += len(part)
+        tell(done, 2 * len(batch))
+
+
+def variance(subject: Subject, positions: Positions, moments: Both) -> dict[str, Any]:
     """Table 4: shares of variance within the top 10 directions and neurons, at each place."""
-    trained, untrained = both_moments(subject, positions)
+    trained, untrained = moments
     return {
         "positions": positions,
         "activations": trained["embedding"].count,
@@ -75,21 +95,16 @@ def variance(subject: Subject, positions: Positions) -> dict[str, Any]:
     }
 
 
-def causal(
-    subject: Subject, positions: Positions, items: int, place: str | None = None, tell: Tell | None = None
-) -> dict[str, Any]:
+def causal(subject: Subject, moments: Both, items: int, place: str | None, tell: Tell) -> dict[str, Any]:
     """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
-    if place is not None and place not in streams_of(subject.model):
-        raise unknown_name("place", place, streams_of(subject.model))
-    trained, untrained = both_moments(subject, positions)
+    trained, untrained = moments
     task = subject.config.task
     test = task.test_set()[:items]
     counts = counts_up_to(subject.model.width)
     done = itertools.count(1)
 
     def on_count() -> None:
-        if tell is not None:
-            tell(next(done), 2 * len(BASES) * len(counts))
+        tell(next(done), 2 * len(BASES) * len(counts))
 
     curves = [
         accuracy_curve(
@@ -111,14 +126,16 @@ def causal(
     return {"items": len(test), "curves": [asdict(curve) for curve in curves]}
 
 
-def attention(subject: Subject, prompt: str | None) -> dict[str, Any]:
+def attention(subject: Subject, prompt: str | None, items: int, tell: Tell) -> dict[str, Any]:
     """Figure 2: where the tokens of a prompt look; of needle, the scores of both steps of induction."""
     task = subject.config.task
     found: dict[str, Any] = {}
     if isinstance(task, Needle):
-        test = task.test_set()
-        for name, parameters in (("trained", subject.parameters), ("untrained", subject.untrained)):
-            scores = induction_scores(subject.model, parameters, task, test)
+        test = task.test_set()[:items]
+        found["items"] = len(test)
+        both = (("trained", subject.parameters), ("untrained", subject.untrained))
+        for half, (name, parameters) in enumerate(both):
+            scores = induction_scores(subject.model, parameters, task, told(test, tell, half))
             found[name] = {
                 "value_to_marker": scores.value_to_marker.tolist(),
                 "query_to_value": scores.query_to_value.tolist(),
@@ -217,16 +234,23 @@ def look_inside(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each analysis by name, as it is finished; `tell` hears how far the present one is."""
 
+    if place is not None and place not in streams_of(subject.model):
+        raise unknown_name("place", place, streams_of(subject.model))
+
     def begin(name: str) -> Tell:
         if tell is None:
             return lambda _done, _total: None
         tell(name, 0, 1)
         return functools.partial(tell, name)
 
+    @functools.cache
+    def moments() -> Both:
+        return both_moments(subject, positions, begin("moments"))
+
     run: dict[str, Callable[[], dict[str, Any]]] = {
-        "variance": lambda: variance(subject, positions),
-        "causal": lambda: causal(subject, positions, items, place, begin("causal")),
-        "attention": lambda: attention(subject, prompt),
+        "variance": lambda: variance(subject, positions, moments()),
+        "causal": lambda: causal(subject, moments(), items, place, begin("causal")),
+        "attention": lambda: attention(subject, prompt, items, begin("attention")),
         "modular": lambda: modular(subject),
         "readout": lambda: readout(subject),
         "capacity": lambda: memorized(subject),
