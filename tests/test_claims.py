@@ -139,22 +139,22 @@ def test_the_readmes_results_are_those_of_the_records():
 def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
     cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
     cell = cells["needle, Random 1024"]
-    papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "block1.stream": (0.215, 0.016)}
-    far = dict.fromkeys([*papers, "final"], (0.9, 0.5))
+    papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "final": (0.215, 0.016)}
+    far = dict.fromkeys([*papers, "block1.stream"], (0.9, 0.5))
     for seed in range(3):
         config = cell.config((seed,), "bf16")
-        variance = {"read": {**papers, "final": (0.9, 0.5)}, "all": far, "scored": far, "last": far}
+        variance = {"read": {**papers, "block1.stream": (0.9, 0.5)}, "all": far, "scored": far, "last": far}
         made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "variance": variance}
         Records(tmp_path, name="inside.jsonl").append([record(config.run_id, **made)])
     found = [claim for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
     assert [claim.cell for claim in found][:2] == ["needle, Random 1024, PC Emb", "needle, Random 1024, PC L1"]
     assert {claim.verdict for claim in found} == {"reproduced"}
     first, second, *_ = choices_of(["table4"], "paper", "released", Records(tmp_path))
-    assert (first.positions, first.last_layer, first.numbers) == ("read", "before", 6)
+    assert (first.positions, first.last_layer, first.numbers) == ("read", "after", 6)
     assert first.difference == pytest.approx(0, abs=1e-6)
-    assert (second.positions, second.last_layer) == ("read", "after")
+    assert (second.positions, second.last_layer) == ("read", "before")
     assert main(["claims", "table4", "--results", str(tmp_path)]) == 0
-    assert "positions read, last layer before the final norm: 0.0 points" in capsys.readouterr().out
+    assert "positions read, last layer after the final norm: 0.0 points" in capsys.readouterr().out
 
 
 def test_a_difference_is_explained_or_called_unexplained(tmp_path):

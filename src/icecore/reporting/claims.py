@@ -98,7 +98,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
 
 
 def share_claim(name: str, cell: Cell, share: Share, scale: str, inside: dict[str, list[Record]]) -> Claim:
-    """At the default choices: every position that is read, the last layer before the final norm."""
+    """At the default choices: every position that is read, the last layer after the final norm."""
     values = shares_of(inside.get(cell.setting, []), share, DEFAULT_POSITIONS, share.place)
     ours = median_of(values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason
@@ -129,14 +129,14 @@ def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) 
     inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
     found: list[Choice] = []
     for positions in POSITIONS:
-        for last_layer, place_of_last in (("before", "block1.stream"), ("after", "final")):
+        for last_layer in ("before", "after"):
             differences: list[float] = []
             for name in names:
                 make = ENTRIES[name].cells
                 assert make is not None
                 cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
                 for share in SHARES[name]:
-                    place = place_of_last if share.place == "block1.stream" else share.place
+                    place = share.place if last_layer == "after" else share.stream
                     values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)
                     differences += [abs(statistics.median(values) - share.paper)] if values else []
             if differences:
