@@ -114,6 +114,8 @@ def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert "20 points of 60 runs" in capsys.readouterr().out
     assert files[0].read_bytes().startswith(b"\x89PNG")
     assert files[1].read_bytes().startswith(b"%PDF")
+    assert main(["figure", "fig7", "--results", str(tmp_path), "--out", str(tmp_path / "both")]) == 0
+    assert {file.name for file in (tmp_path / "both").iterdir()} == {"fig7.png", "fig7.pdf"}
     assert main(["figure", "init", "--results", str(tmp_path), "--out", str(files[0]), "--json"]) == 0
     points = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
     assert {point["line"] for point in points} == {"Random", "Random, lr 0.005", "Random, matched"}

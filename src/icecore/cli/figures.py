@@ -24,7 +24,7 @@ TITLES = {
 
 def figure_command(
     name: str = typer.Argument(..., metavar="NAME", help=f"{', '.join(TITLES)}."),
-    out: list[Path] = typer.Option([], help="Where to, such as fig7.pdf or fig7.png; may be given again."),
+    out: list[Path] = typer.Option([], help="Where to: fig7.pdf, fig7.png, or a folder, which gets both. May be given again."),
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
     preset: str = PRESET,
     results: Path | None = RESULTS,
@@ -38,13 +38,19 @@ def figure_command(
     from icecore.store import Records
 
     require_preset(preset)
-    paths = out or [Path(f"{name}.png")]
+    paths = [path for each in out for path in files_at(each, name)] or [Path(f"{name}.png")]
     points = draw(name, scale, preset, Records(results or DEFAULT_RESULTS[scale], warn), paths)
     seeds = sum(len(point.values) for point in points)
     if json:
         print_json({"files": [str(path) for path in paths], "points": [vars(point) for point in points]})
     else:
         print(f"{len(points)} points of {seeds} runs in {', '.join(map(str, paths))}")
+
+
+def files_at(path: Path, name: str) -> list[Path]:
+    """A file stays what it is; a folder gets the figure to look at and the one to print."""
+    is_file = bool(path.suffix) and not path.is_dir()
+    return [path] if is_file else [path / f"{name}.png", path / f"{name}.pdf"]
 
 
 def draw(name: str, scale: str, preset: str, records: "Records", paths: list[Path]) -> list[Any]:
