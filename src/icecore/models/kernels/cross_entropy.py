@@ -25,7 +25,7 @@ def cross_entropy_kernel(
     total = tl.sum(exponential, axis=0)
     of_target = tl.sum(tl.where(column == target, value, 0.0), axis=0)
     tl.store(loss + at, (tl.log(total) + largest - of_target) * share)
-    result = (exponential / total - tl.where(column == target, 1.0, 0.0)) * share
+    result = exponential * (share / total) - tl.where(column == target, share, 0.0)
     tl.store(gradient + at * vocabulary + column, result.to(gradient.dtype.element_ty), mask=here)
 
 
