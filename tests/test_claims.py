@@ -7,7 +7,7 @@ import pytest
 from made_up import record, recorded
 
 from icecore.cli import main
-from icecore.reporting.claims import choices_of, claims_of, judge
+from icecore.reporting.claims import Spent, choices_of, claims_of, judge, spent_on
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
 from icecore.reporting.readme import filled
 from icecore.store import Records
@@ -166,6 +166,30 @@ def test_a_difference_is_explained_or_called_unexplained(tmp_path):
     assert notes["needle, Random 1024"] == "unexplained"
     assert "--preset readme" in notes["parentheses, Random 1024"]
     assert all(claim.note == "" for claim in claims if claim.verdict != "differs")
+
+
+def test_one_seed_is_no_ground_to_look_for_reasons(tmp_path, capsys):
+    recorded(tmp_path, paper.table1(SCALES["paper"], "released"), seeds=1)
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    notes = {claim.cell: claim.note for claim in claims if claim.verdict == "differs"}
+    assert notes["needle, Random 1024"] == "1 seed so far"
+    assert main(["claims", "table1", "--results", str(tmp_path), "--grid"]) == 0
+    assert "(100.0), 1 seed " in capsys.readouterr().out
+
+
+def test_claims_say_what_their_runs_took(tmp_path, capsys):
+    cells = paper.table1(SCALES["paper"], "released")[:2]
+    for cell, device, seconds in zip(cells, ("this", "that"), (120.0, 30.0), strict=True):
+        for seed in range(2):
+            config = cell.config((seed,), "bf16")
+            made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {}}
+            took = {"seconds": seconds, "seeds_at_once": 2, "device": device}
+            Records(tmp_path).append([record(config.run_id, **made, **took)])
+    found = spent_on(["table1", "table4"], "paper", "released", Records(tmp_path))
+    assert found == [Spent("that", 2, 30.0), Spent("this", 2, 120.0)]
+    assert spent_on(["table9", "fig4"], "paper", "released", Records(tmp_path)) == []
+    assert main(["claims", "table1", "--results", str(tmp_path)]) == 0
+    assert "2 runs, 2.0 minutes of this" in capsys.readouterr().out
 
 
 def test_whole_answers_stand_beside_tokens(tmp_path):

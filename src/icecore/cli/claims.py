@@ -65,7 +65,7 @@ def merge_command(
 def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
 ) -> None:
-    from icecore.reporting.claims import choices_of, claims_of, grid_of
+    from icecore.reporting.claims import choices_of, claims_of, grid_of, spent_on
     from icecore.reporting.paper_numbers import SHARES
     from icecore.store import Records
 
@@ -93,6 +93,8 @@ def show_claims(
                 f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
                 f"{choice.difference:.1f} points over {choice.numbers} numbers"
             )
+    for spent in spent_on(names, scale, preset, Records(results, warn)):
+        print(f"{spent.runs} runs, {spent.seconds / 60:,.1f} minutes of {spent.device}")
 
 
 def show_rows(

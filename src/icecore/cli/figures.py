@@ -24,7 +24,9 @@ TITLES = {
 
 def figure_command(
     name: str = typer.Argument(..., metavar="NAME", help=f"{', '.join(TITLES)}."),
-    out: list[Path] = typer.Option([], help="Where to: fig7.pdf, fig7.png, or a folder, which gets both. May be given again."),
+    out: list[Path] = typer.Option(
+        [], help="Where to: fig7.pdf, fig7.png, or a folder, which gets both. May be given again."
+    ),
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
     preset: str = PRESET,
     results: Path | None = RESULTS,

@@ -1,6 +1,7 @@
 """The paper's numbers beside ours, from stored records, with a verdict each."""
 
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from icecore.analysis.moments import POSITIONS
 from icecore.models import Transformer, count_parameters
 from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
 from icecore.reporting.imitation_claims import fig6_claims
-from icecore.reporting.language_claims import fig4_claims, table5_claims
+from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
 from icecore.reporting.paper_numbers import EXPLAINED, LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
 from icecore.store import Record, Records
@@ -20,6 +21,7 @@ from icecore.training.presets import preset_sizes
 
 DEFAULT_POSITIONS = "read"
 BODY = ("attention", "mlp", "norm")
+FEW = 3  # fewer seeds are no ground to look for reasons
 TRAIN = " (train)"  # ends the label of an accuracy on the training set
 
 
@@ -79,7 +81,8 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
-    notes = [EXPLAINED.get(label, "unexplained")] if verdict == "differs" and scale == "paper" else []
+    unexplained = f"{seeds_in_words(len(values))} so far" if len(values) < FEW else "unexplained"
+    notes = [EXPLAINED.get(label, unexplained)] if verdict == "differs" and scale == "paper" else []
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     notes += [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
     return Claim(
@@ -144,6 +147,33 @@ def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) 
     return sorted(found, key=lambda choice: choice.difference)
 
 
+@dataclass(frozen=True)
+class Spent:
+    """What the runs behind some claims took: seconds of a device, a population's shared among its seeds."""
+
+    device: str
+    runs: int
+    seconds: float
+
+
+def spent_on(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Spent]:
+    """By device; a run behind several of the names counts once."""
+    by_setting = seeds_by_setting(records)
+    runs: dict[str, Record] = {}
+    for name in names:
+        make = ENTRIES[name].cells
+        if name in LANGUAGE_CLAIMS:
+            chosen = of_one_text((run for each in by_setting.values() for run in each), preset)
+        else:
+            cells = [] if make is None else make(SCALES[scale], preset)
+            chosen = [run for cell in cells for run in by_setting.get(cell.setting, [])]
+        runs |= {run["run"]: run for run in chosen if "seconds" in run}
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for run in runs.values():
+        seconds[run["device"]].append(run["seconds"] / run.get("seeds_at_once", 1))
+    return [Spent(device, len(each), sum(each)) for device, each in sorted(seconds.items())]
+
+
 def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, str, str]:
     """Tolerance, its reason, and the verdict."""
     if number is None:
@@ -157,12 +187,19 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
     return tolerance, reason, verdict_of(ours, agrees)
 
 
+def seeds_in_words(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
 def shown(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
 
 
 def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """As the paper prints it, a row a task and a column a model: our median and, in brackets, the paper's number."""
+    """As the paper prints it, a row a task and a column a model: our median and, in brackets, the paper's number.
+
+    A median of few seeds says of how many.
+    """
     places = [(claim, *claim.cell.split(", ", 1)) for claim in claims]
     columns = list(dict.fromkeys(column.removesuffix(TRAIN) for _, _, column in places))
     rows: dict[str, dict[str, str]] = {}
@@ -170,7 +207,8 @@ def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, .
         row = f"{task}{TRAIN}" if column.endswith(TRAIN) else task
         ours = shown(claim.ours, claim.digits) or "-"
         paper = "" if claim.paper is None else f" ({claim.paper:,})"
-        rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper
+        few = f", {seeds_in_words(claim.n)}" if 0 < claim.n < FEW else ""
+        rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper + few
     return ("", *columns), [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
 
 
