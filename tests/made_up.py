@@ -7,7 +7,7 @@ from icecore.sweeps.cells import Cell
 
 
 def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, object]:
-    return {"run": run, "accuracy": accuracy, "seconds": 1.0, **more}
+    return {"run": run, "accuracy": accuracy, "seconds": 1.0, "device": "cpu", **more}
 
 
 def recorded(folder: Path, cells: list[Cell], seeds: int = 3) -> None:

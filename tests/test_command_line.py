@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from icecore.bench.language import RandomText
-from icecore.cli import main
+from icecore.cli import app, main
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 
@@ -28,7 +28,9 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_help_names_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert all(command in out for command in ("tasks", "data", "bench"))
+    names = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    assert len(names) >= 16
+    assert all(f"│ {name} " in out for name in names)
     assert run(capsys)[0] == 0
 
 
@@ -83,6 +85,13 @@ def test_data_writes_training_items_to_standard_output(capsys):
     assert other != out
 
 
+def test_data_of_imitation_has_the_targets_most_likely_token(capsys):
+    for split in ("test", "train"):
+        _, out, _ = run(capsys, "data", "imitation", "--split", split, "--count", "3", "--target-width", "4")
+        items = [json.loads(line) for line in out.splitlines()]
+        assert [(len(item["prompt"]), len(item["answer"])) for item in items] == [(40, 1)] * 3
+
+
 def test_data_writes_the_memorization_table_in_generation_order(capsys, tmp_path):
     out = tmp_path / "table.jsonl"
     run(capsys, "data", "memorization", "--split", "train", "--out", out, "--keys", "16")
@@ -110,7 +119,6 @@ def test_data_writes_the_memorization_table_in_generation_order(capsys, tmp_path
         (("data", "needle", "stray"), "unexpected argument 'stray'"),
         (("data", "needle", "--max-pairs"), "--max-pairs needs a value"),
         (("data", "memorization", "--split", "test"), "use --split train"),
-        (("data", "imitation", "--split", "train"), "needs a target model"),
         (("data", "language"), "give --folder FOLDER (make one: icecore prepare stories)"),
         (("data", "parentheses", "--max-pairs", "1", "--split", "train"), "too few different items"),
         (("data", "needle", "--out", "/dev/null/x"), "cannot write /dev/null/x"),
@@ -153,6 +161,26 @@ def test_a_file_without_a_task_says_why(capsys, tmp_path, source, message):
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_choices_are_checked_where_nothing_else_checks_types():
+    """In a process of its own: here the tests' type checker would be first."""
+    program = """
+from icecore.errors import InputError
+from icecore.models import Transformer
+from icecore.tasks import DecimalAddition, Imitation, Needle
+from icecore.training import Optimization
+wrong = [(Transformer, "init", "mached"), (Transformer, "attention", "linear"), (Needle, "query", "own"),
+         (DecimalAddition, "scored", "all"), (Imitation, "target_init", "test"), (Optimization, "schedule", "linear")]
+for make, name, value in wrong:
+    try:
+        make(**{name: value})
+    except InputError as error:
+        print(error)
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert "unknown value of init 'mached': did you mean 'matched'?" in found
+    assert found.count("unknown value of ") == 6
 
 
 def test_check_of_the_example(capsys):

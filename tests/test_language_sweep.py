@@ -4,18 +4,24 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from prepared_texts import made_by_hand
 
+import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.models import Transformer
 from icecore.reporting.claims import claims_of
 from icecore.store import Records
 from icecore.sweeps import inside, language, paper
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.sweeps.paper import SCALES, with_text
+from icecore.tasks import Language
+from icecore.training import RunFolder
+from icecore.training.presets import preset_optimization
 
 
 @pytest.fixture
@@ -74,6 +80,31 @@ def test_from_training_to_claims_and_figure(text, tmp_path, capsys):
         (kind, width, layers) for kind in ("Random", "Normal") for width in (8, 16) for layers in (2, 4)
     }
     assert out.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_end_of_training_counts_for_the_best_loss_too(text):
+    settings: dict[str, Any] = {"steps": 13, "batch": 4, "lr": 1e-2, "warmup_steps": 2, "evaluate_every": 10}
+    result = ice.train(Language(str(text), window=70), Transformer(width=16, heads=2), "all", **settings).result
+    assert (result["best_loss"], result["best_step"]) == (result["loss"], [13])
+
+
+def test_five_epochs_are_five_with_any_batch(text):
+    task, model = Language(str(text), window=70), Transformer(width=16)
+    steps = {batch: preset_optimization(task, model, "released", batch).steps for batch in (None, 20, 5)}
+    assert steps == {None: 11, 20: 11, 5: 43}, "of 3,000 tokens in windows of 70"
+
+
+def test_a_text_may_lie_elsewhere_when_its_run_goes_on(text, tmp_path):
+    settings: dict[str, Any] = {"steps": 4, "batch": 4, "warmup_steps": 2, "out": tmp_path / "runs"}
+    model = Transformer(width=16, heads=2)
+    runs = ice.train(Language(str(text), window=70), model, **settings)
+    assert runs.path is not None
+    (runs.path / "result.json").unlink()
+    moved = tmp_path / "moved"
+    text.rename(moved)
+    again = ice.train(Language(str(moved), window=70), model, resume=True, **settings)
+    assert again.path == runs.path
+    assert RunFolder(runs.path).complete_config().task == Language(str(moved), window=70)
 
 
 def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):

@@ -17,11 +17,12 @@ from made_up import record
 from icecore.cli import main
 from icecore.cli.reproduce import through_in
 from icecore.cli.sweeps import PRESETS
-from icecore.errors import InputError
+from icecore.errors import InputError, Interrupted
 from icecore.models import Transformer
-from icecore.store import Records, write_json
+from icecore.store import Record, Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
+from icecore.sweeps.cluster import train_on_worker
 from icecore.sweeps.estimates import bench_of
 from icecore.sweeps.paper import ENTRIES, SCALES
 from icecore.tasks import ModularAddition, Needle, make_task
@@ -117,6 +118,50 @@ def test_a_full_disk_leaves_the_records_as_they_were(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left on device"):
         records.append([record("b")])
     assert records.path.read_bytes() == before
+
+
+def test_a_disk_that_fills_up_amid_a_record_leaves_no_half_line(tmp_path):
+    """In a process of its own, whose files may not grow beyond a limit."""
+    Records(tmp_path).append([record("a")])
+    before = (tmp_path / "runs.jsonl").read_bytes()
+    program = (
+        "import resource, signal, sys; from pathlib import Path; from icecore.store import Records\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 1000},) * 2)\n"
+        f"Records(Path({str(tmp_path)!r})).append([{{'run': 'b', 'accuracy': 1.0, 'long': 'x' * 20000}}])\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "InputError: cannot write" in ended.stderr
+    assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_where_the_data_lay_is_no_result(tmp_path):
+    def of(place: str, accuracy: float = 1.0) -> Record:
+        return record("a", accuracy, config={"task": {"name": "language", "where": {"folder": place}}})
+
+    assert Records(tmp_path).append([of("here")]) == 1
+    assert Records(tmp_path).append([of("there")]) == 0
+    with pytest.raises(InputError, match="with another result"):
+        Records(tmp_path).append([of("there", 0.5)])
+
+
+def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path):
+    """Both may have the same folder, as at a laptop's scale."""
+    population = runner.Population(CELLS[0], (0,))
+    with runner.held(tmp_path, population) as is_ours:
+        assert is_ours
+        made = train_on_worker(population, str(tmp_path), "cpu", "fp32")
+    assert len(made.records) == 1
+
+
+def test_an_interrupted_sweep_asks_for_no_flag_that_it_has_not(tmp_path, monkeypatch, capsys):
+    def interrupt(*_arguments, **_settings):
+        raise Interrupted("interrupted after step 3")
+
+    monkeypatch.setattr("icecore.training.train_run", interrupt)
+    at = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    assert main(["reproduce", "table1", "--only", "modular-addition, Random 1024", "--seeds", "1", *at]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; go on with the same command"
 
 
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):

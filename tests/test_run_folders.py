@@ -19,7 +19,7 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.store import load_tensors
-from icecore.tasks import Needle
+from icecore.tasks import ModularAddition, Needle
 from icecore.training import RunFolder, evaluate
 
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -254,7 +254,6 @@ def test_evaluate_show_and_export(whole, tmp_path, capsys):
         ("--seeds 1,1", "seeds must differ"),
         ("--steps 0", "steps must be at least 1, got 0"),
         ("--lr nan", "lr must be at least 0 and finite"),
-        ("--init mached", "did you mean 'matched'?"),
         ("--schedule linear", "known: cosine, constant"),
         ("--model lstm --heads 2", "has no heads"),
         ("--resume", "nothing to resume"),
@@ -300,6 +299,50 @@ def test_folders_that_are_not_this_run(tmp_path, whole):
     (other / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="not the config it was made with"):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **SHORT)
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path, whole):
+    folder = tmp_path / "needle" / whole.path.name
+    folder.mkdir(parents=True)
+    (folder / ".config.json.x1").write_text("{")
+    (folder / ".checkpoint.safetensors.x2").write_text("half")
+    runs = ice.train(TASK, MODEL, out=tmp_path, **SHORT)
+    assert runs.path == folder
+    assert not list(folder.glob(".*"))
+
+
+def test_seconds_are_those_of_all_sessions(tmp_path):
+    with pytest.raises(Stop):
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(7), **SHORT)
+    (path,) = tmp_path.glob("needle/*")
+    step, seconds, tensors = RunFolder(path).load_checkpoint() or pytest.fail("there is a checkpoint")
+    assert (step, seconds > 0) == (6, True)
+    RunFolder(path).save_checkpoint(step, 1000.0, tensors)
+    runs = ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
+    assert 1000 < runs.result["seconds"] < 1100
+
+
+def test_weights_that_the_last_step_has_spoilt_are_not_a_result(tmp_path):
+    spoilt = {**SHORT, "steps": 1, "lr": 1e38, "warmup_steps": 0}
+    with pytest.raises(InputError, match=r"is not finite .*try a lower --lr"):
+        ice.train(TASK, MODEL, "all", out=tmp_path, **spoilt)
+    assert not list(tmp_path.glob("*/*/result.json"))
+
+
+def test_a_batch_that_cannot_be_divided_leaves_no_folder(tmp_path):
+    task = ModularAddition(modulus=11)  # 114 items: 50, 50 and 14 of them, which 5 does not divide
+    with pytest.raises(InputError, match="a batch of 14 cannot be divided"):
+        ice.train(task, MODEL, out=tmp_path, steps=3, batch=50, accumulate=5)
+    assert not list(tmp_path.iterdir())
+
+
+def test_out_of_memory_before_the_first_step_is_no_traceback(monkeypatch):
+    def explode(*_arguments, **_settings):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("icecore.training.loop.Population", explode)
+    with pytest.raises(InputError, match="out of memory with batch 16"):
+        ice.train(TASK, MODEL, **SHORT)
 
 
 def test_out_of_memory_names_what_to_try(monkeypatch):

@@ -292,7 +292,7 @@ def test_a_random_body_learns_what_floors_cannot():
 
 def test_a_non_finite_loss_stops_the_run_and_names_step_and_seed(tmp_path):
     settings = SHORT | {"steps": 50, "lr": 1e30, "warmup_steps": 0}
-    with pytest.raises(InputError, match=r"loss of seed 7 is not finite at step \d+; the last good checkpoint is step"):
+    with pytest.raises(InputError, match=r"loss of seed 7 is not finite at step \d+; the last checkpoint is step"):
         ice.train(TASK, MODEL, "all", seeds=[7], out=tmp_path, checkpoint_every=1, **settings)
 
 

@@ -1,6 +1,8 @@
 """The one exception that means: the user can mend this."""
 
 import difflib
+import functools
+import typing
 from collections.abc import Iterable
 
 
@@ -21,6 +23,19 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'? " if close else ""
     return InputError(f"unknown {kind} '{name}': {hint}known: {', '.join(known)}")
+
+
+def require_choices(made: object) -> None:
+    """Raise unless each field of a dataclass that is declared as a `Literal` has one of its values."""
+    for name, known in choices_of(type(made)).items():
+        if getattr(made, name) not in known:
+            raise unknown_name(f"value of {name}", str(getattr(made, name)), known)
+
+
+@functools.cache
+def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
+    kinds = typing.get_type_hints(declared)
+    return {name: typing.get_args(kind) for name, kind in kinds.items() if typing.get_origin(kind) is typing.Literal}
 
 
 def require(holds: bool, message: str) -> None:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from icecore.errors import InputError
 from icecore.models import LSTM, Model, Sizes, Transformer
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item, Task
@@ -80,7 +81,8 @@ def items_of(task: Task) -> Iterator[Item]:
     rng = random.Random(0)
     if isinstance(task, PlainTask):
         yield from task.plain_stream(rng)
-    assert isinstance(task, PairTask)
+    if not isinstance(task, PairTask):
+        raise InputError(f"the user's loop has no items of {task.name}; bench one of icecore's tasks")
     items = list(task.train_items())
     while True:
         rng.shuffle(items)

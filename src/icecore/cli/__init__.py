@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return fail(str(error))
     except Interrupted as error:
-        print(f"{error}; go on with the same command and --resume", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 130
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)

@@ -44,10 +44,11 @@ def command(
     from icecore.process import prepare
     from icecore.store import write_whole
     from icecore.tasks import make_task
+    from icecore.training.imitation_target import with_target
 
     prepare()
     require(count is None or count >= 1, f"--count must be at least 1, got {count}")
-    made = make_task(task, preset, task_settings(context, task))
+    made = with_target(make_task(task, preset, task_settings(context, task)))
     total, items = items_of(made, split, count, seed)
     lines = (json.dumps(item._asdict()) + "\n" for item in items)
     if out is None:
@@ -63,7 +64,7 @@ def items_of(task: "Task", split: Split, count: int | None, seed: int) -> "tuple
     if split is Split.test:
         if task.test_split == "none":
             raise InputError(f"{task.name} has no test split: its training items are scored; use --split train")
-        items = task.test_items()
+        items = task.items(task.test_set())
     else:
         train = task.train_set()
         if train is None:

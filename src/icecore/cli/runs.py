@@ -57,14 +57,18 @@ def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
 
 def keep_command(
     run: Path = RUN,
-    seeds: str = typer.Option("3", help="How many seeds (3), or which (0,3,7)."),
+    seeds: str = typer.Option("3", help="How many seeds (3: the run's first three), or which (0,3,7)."),
     out: Path = typer.Option(..., help="Where to: the run is kept in a folder of its own under it."),
 ) -> None:
     """Copy some seeds of a finished run, as a run of its own that every command can load."""
     from icecore.training import RunFolder
 
-    chosen = parse_seeds(seeds)
-    kept = RunFolder(run).keep(chosen, out)
+    folder, chosen = RunFolder(run), parse_seeds(seeds)
+    if "," not in seeds:
+        there = folder.complete_config().seeds
+        require(len(chosen) <= len(there), f"the run has {len(there)} seeds, not {len(chosen)}: {list(there)}")
+        chosen = there[: len(chosen)]
+    kept = folder.keep(chosen, out)
     print(f"seeds {', '.join(map(str, chosen))} of {run} in {kept.path}")
 
 

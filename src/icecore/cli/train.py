@@ -13,7 +13,7 @@ import typer
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import task_settings
 from icecore.cli.watching import watching
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
     from icecore.models import Model, Sizes
@@ -87,8 +87,6 @@ def command(
         "schedule": schedule,
         "clip": clip,
     }
-    if schedule not in (None, "cosine", "constant"):
-        raise unknown_name("schedule", str(schedule), ["cosine", "constant"])
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
         announce(chosen, preset_sizes(made, positions), trainable)
@@ -144,8 +142,6 @@ def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Mod
         if value is not None:
             require(key in fields, f"the model {name} has no {key}; drop --{key}")
             values[key] = value
-    if "init" in values and values["init"] not in ("released", "paper", "matched"):
-        raise unknown_name("initialization", str(values["init"]), ["released", "paper", "matched"])
     return model_class(**values)
 
 

@@ -16,22 +16,23 @@ PLAIN_SECONDS = 5  # between two plain lines
 
 
 @contextlib.contextmanager
-def watching(label: str, steps: int | None = None) -> "Iterator[Watch]":
+def watching(label: str) -> "Iterator[Watch]":
     """A function to be told of progress while the block runs."""
     if sys.stderr.isatty():
-        with live_bar(label, steps) as watch:
+        with live_bar(label) as watch:
             yield watch
     else:
         yield plain_lines(label)
 
 
 def plain_lines(label: str) -> "Watch":
-    last_printed, began, first_step = 0.0, time.monotonic(), None
+    last_printed = 0.0
+    first: tuple[float, int] | None = None  # when, and after which step: a run may go on from a checkpoint
 
     def watch(progress: "Progress") -> None:
-        nonlocal last_printed, first_step
+        nonlocal last_printed, first
         now = time.monotonic()
-        first_step = progress.step if first_step is None else first_step
+        began, first_step = first = first or (now, progress.step)
         if progress.accuracy is None and now - last_printed < PLAIN_SECONDS:
             return
         last_printed = now
@@ -43,7 +44,7 @@ def plain_lines(label: str) -> "Watch":
 
 
 @contextlib.contextmanager
-def live_bar(label: str, steps: int | None) -> "Iterator[Watch]":
+def live_bar(label: str) -> "Iterator[Watch]":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -57,7 +58,7 @@ def live_bar(label: str, steps: int | None) -> "Iterator[Watch]":
         TextColumn("{task.description}"),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        row = bar.add_task(label, total=steps, words="", rate="")
+        row = bar.add_task(label, total=None, words="", rate="")
         accuracy: list[float] | None = None
 
         def watch(progress: "Progress") -> None:

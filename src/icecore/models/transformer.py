@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.errors import require
+from icecore.errors import require, require_choices
 from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
 
 NORM_EPSILON = 1e-5
@@ -50,6 +50,7 @@ class Transformer(Model):
             f"width must be a multiple of heads, got width {self.width} with {self.heads} heads",
         )
         require(math.isfinite(self.gain) and self.gain > 0, f"gain must be positive, got {self.gain}")
+        require_choices(self)
 
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
         width = self.width

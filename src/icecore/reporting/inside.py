@@ -24,7 +24,7 @@ from icecore.analysis.moments import (
 )
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, require, unknown_name
 from icecore.models import Transformer, initialize
 from icecore.sweeps.inside import TOP, sample_of
 from icecore.tasks import Batch, Language, Memorization, ModularAddition, Needle
@@ -145,6 +145,7 @@ def attention(subject: Subject, prompt: str | None, items: int, tell: Tell) -> d
             }
     if prompt is None:
         prompt = MAPS if isinstance(task, Needle) and task.max_pairs >= 4 else None
+        require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
     if prompt is not None:
         tokens = task.read(prompt)
         maps = attention_maps(subject.model, subject.parameters, tokens)

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all."""
 
-from icecore.store.files import read_json, write_json, write_whole
+from icecore.store.files import read_json, remove_remains, write_json, write_whole
 from icecore.store.provenance import command, commit, provenance
 from icecore.store.records import Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
@@ -14,6 +14,7 @@ __all__ = [
     "load_tensors",
     "provenance",
     "read_json",
+    "remove_remains",
     "save_tensors",
     "write_json",
     "write_whole",

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,6 +48,13 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def remove_remains(folder: Path, names: Iterable[str]) -> None:
+    """Half-written files that a killed process has left beside these."""
+    for name in names:
+        for path in folder.glob(f".{name}.*"):
+            path.unlink(missing_ok=True)
 
 
 def current_umask() -> int:

@@ -58,7 +58,7 @@ class Records:
         """Add the runs that are not there yet, all or none of them; how many. One that disagrees is an error."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b") as file:
+            with self.path.open("a+b", buffering=0) as file:  # what a buffer holds would be written after all
                 fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
                 known = self.by_run()
                 fresh: dict[str, Record] = {}
@@ -76,8 +76,9 @@ class Records:
                 if end and self.ends_amid_a_line(file):
                     text = "\n" + text
                 try:
-                    file.write(text.encode())
-                    file.flush()
+                    rest = memoryview(text.encode())
+                    while rest:
+                        rest = rest[file.write(rest) :]
                     os.fsync(file.fileno())
                 except OSError:
                     os.ftruncate(file.fileno(), end)  # a full disk leaves no half line behind
@@ -94,7 +95,16 @@ class Records:
 
 def differ(first: Record, second: Record) -> bool:
     """Whether two records of one run say different things about it."""
-    return any(first.get(key) != second.get(key) for key in (first.keys() | second.keys()) - set(CIRCUMSTANCES))
+    return facts_of(first) != facts_of(second)
+
+
+def facts_of(record: Record) -> Record:
+    """Without the circumstances, of which one is where the task's data lay."""
+    facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
+    task = facts.get("config", {}).get("task", {})
+    if "where" in task:
+        facts["config"] = {**facts["config"], "task": {key: value for key, value in task.items() if key != "where"}}
+    return facts
 
 
 def ignore(_: str) -> None:

@@ -69,7 +69,7 @@ def collect(
 def train_on_worker(population: Population, runs: str, device: str, precision: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
     while True:
-        with held(Path(runs), population) as is_ours:
+        with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's may lie in the same folder
             if is_ours:
                 return measure(population, train_population(population, Path(runs), device, precision))
         time.sleep(1)

@@ -77,8 +77,7 @@ def bench_of(results: Path, device: str) -> Bench | None:
         try:
             stored = read_json(path)
             rows = [row for row in stored["rows"] if "ms_per_seed_step" in row]
+            found += rows if stored["device"] == device else []
         except (InputError, KeyError, TypeError):
             continue
-        if stored["device"] == device:
-            found += rows
     return Bench(device, found) if found else None

@@ -174,14 +174,14 @@ def records_of(runs: Runs) -> Iterator[Record]:
 
 
 @contextlib.contextmanager
-def held(folder: Path, population: Population) -> Iterator[bool]:
+def held(folder: Path, population: Population, kind: str = "locks") -> Iterator[bool]:
     """Whether all seeds of a population are ours until the block ends: others leave them alone.
 
-    The locks are files in `folder`; a killed process gives its locks back.
+    The locks are files in `folder`, apart for each kind; a killed process gives its locks back.
     """
     with contextlib.ExitStack() as stack:
         names = [f"{population.cell.setting}-{seed}" for seed in population.seeds]
-        yield all(stack.enter_context(locked(folder / "locks" / name)) for name in names)
+        yield all(stack.enter_context(locked(folder / kind / name)) for name in names)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from icecore.errors import require
+from icecore.errors import require, require_choices
 from icecore.tasks.base import Batch, Item, exact_match, token_accuracy
 from icecore.tasks.drawing import random_bits, scale_down
 from icecore.tasks.plain import PlainTask, kept_in_stream, require_test_size
@@ -46,6 +46,7 @@ class DecimalAddition(PlainTask):
     def __post_init__(self) -> None:
         require(self.digits >= 1, f"digits must be at least 1, got {self.digits}")
         require_test_size(self.test_size)
+        require_choices(self)
 
     @property
     def vocab_size(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require, require_choices
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Item
 from icecore.tasks.drawing import below
@@ -51,8 +51,7 @@ class Imitation(PlainTask):
             self.target_width >= 2 and self.target_width % 2 == 0,
             f"target_width must be even, for the target's 2 heads, got {self.target_width}",
         )
-        if self.target_init not in TARGET_INITS:
-            raise unknown_name("value of target_init", self.target_init, TARGET_INITS)
+        require_choices(self)
         require_test_size(self.test_size)
 
     @property

@@ -48,12 +48,11 @@ def setting_fields(task_class: type[Task]) -> list[dataclasses.Field]:
 
 def parse_value(key: str, text: str, kind: object) -> object:
     """A setting's text as its declared type: int, float, bool, str, a Literal, or one of these or None."""
-    options = typing.get_args(kind)
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
-        kind = next(option for option in options if option is not type(None))
+        kind = next(option for option in typing.get_args(kind) if option is not type(None))
     if typing.get_origin(kind) is typing.Literal:
-        if text not in options:
-            raise unknown_name(f"value of {key}", text, map(str, options))
+        if text not in typing.get_args(kind):
+            raise unknown_name(f"value of {key}", text, map(str, typing.get_args(kind)))
         return text
     if kind is bool:
         if text.lower() not in ("true", "false"):

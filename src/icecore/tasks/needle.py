@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from icecore.errors import require
+from icecore.errors import require, require_choices
 from icecore.tasks.base import Item
 from icecore.tasks.drawing import below, half_words, largest_first, scale_half_words
 from icecore.tasks.holdout import narrow_type
@@ -47,6 +47,7 @@ class Needle(OneAnswerTask):
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
         require_test_size(self.test_size)
         require(self.values >= 1, f"values must be at least 1, got {self.values}")
+        require_choices(self)
         require(self.spare_markers >= 0, f"spare_markers must be at least 0, got {self.spare_markers}")
         own_token = self.query == "own-token"
         room = (self.vocabulary - self.first_marker) // (2 if own_token else 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 import icecore
 from icecore.errors import InputError, require
-from icecore.store import read_json, write_json, write_whole
+from icecore.store import read_json, remove_remains, write_json, write_whole
 from icecore.store.prepared import (
     MANIFEST,
     OUTPUTS,
@@ -76,7 +76,7 @@ def prepare_text(
     """Tokens of both splits, the tokenizer and a manifest in `folder`; what is already there is not made again."""
     watch = watch or ignore
     with locked(folder):
-        remove_remains(folder)
+        remove_remains(folder, (*OUTPUTS, PLAN, MANIFEST))
         made_from = identity(settings, sources, watch)
         if is_same(folder, made_from, overwrite):
             (folder / PLAN).unlink(missing_ok=True)
@@ -107,13 +107,6 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(handle)
         with contextlib.suppress(OSError):
             folder.rmdir()  # only if it is empty
-
-
-def remove_remains(folder: Path) -> None:
-    """Half-written files of a process that was killed."""
-    for name in (*OUTPUTS, PLAN, MANIFEST):
-        for path in folder.glob(f".{name}.*"):
-            path.unlink()
 
 
 def identity(settings: Settings, sources: Sources, watch: Watch) -> dict[str, Any]:

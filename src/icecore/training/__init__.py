@@ -18,6 +18,7 @@ from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
 from icecore.training.run_folder import RunFolder
+from icecore.training.stream import batch_sizes
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def train(
     computes its part of every batch, and the first one keeps the run.
     """
     task = with_target(task)
-    base = preset_optimization(task, model, preset)
+    base = preset_optimization(task, model, preset, optimization.get("batch"))
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
     require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
     where = pick_device(device)
@@ -89,11 +90,19 @@ def train(
         if folder.is_complete and not overwrite:
             _, population = folder.load(where)
             return Runs(config, stored_result(folder), population, path)
+        for batch in batch_sizes(task.train_set(), config.optimization.batch):
+            parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
         if parts.parallel.is_first:
             folder.begin(config, resume, overwrite)
         else:
             folder = watch = None
-    result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
+    try:
+        result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
+    except Interrupted as error:
+        if folder is None:
+            raise
+        flag = "" if resume is None else " and --resume"
+        raise Interrupted(f"{error}; go on with the same command{flag}") from None
     return Runs(config, result, population, path)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require, require_choices, unknown_name
 from icecore.models import MODELS, Model, Sizes, trained_names
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
@@ -34,6 +34,7 @@ class Optimization:
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
             require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
+        require_choices(self)
 
     def lr_at(self, step: int) -> float:
         """The learning rate of step 0, 1, ...; SOURCE: Hugging Face's cosine schedule, whose first step has rate 0."""
@@ -137,8 +138,13 @@ def settings_of(task: Task) -> dict[str, dict[str, Any]]:
 
 def name_of(config: Mapping[str, Any]) -> str:
     """A hash of a config as JSON, whatever the place of its data."""
-    task = {key: value for key, value in config["task"].items() if key != "where"}
-    return hashlib.sha256(json.dumps({**config, "task": task}, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(without_place(config), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as JSON, without where its data lie."""
+    task = config.get("task", {})
+    return {**config, "task": {key: value for key, value in task.items() if key != "where"}}
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:

@@ -1,6 +1,7 @@
 """Training, evaluation and their result."""
 
 import contextlib
+import math
 import platform
 import signal
 import threading
@@ -77,13 +78,12 @@ def train_run(
     Of several processes the first one has the folder.
     """
     prepare()
-    started = time.monotonic()
-    population = Population(
-        config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
-    )
-    test = config.task.test_set().to(device)
     steps = config.optimization.steps
     try:
+        population = Population(
+            config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
+        )
+        test = config.task.test_set().to(device)
         with interrupts_deferred() as interrupted, population.precision.in_matrix_products():
             trainer = Trainer(config, population, folder, parts)
             while trainer.step < steps:
@@ -103,7 +103,9 @@ def train_run(
                 if is_interrupted:
                     kept = "" if folder is None else f", saved in {folder.path}"
                     raise Interrupted(f"interrupted after step {done}{kept}")
-        result = result_of(config, population, test, device, time.monotonic() - started) | trainer.best()
+        result = result_of(config, population, test, device)
+        refuse_non_finite_result(result)
+        result |= trainer.best(result["loss"]) | {"seconds": round(trainer.seconds, 3)}
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise out_of_memory(config) from error
     except RuntimeError as error:
@@ -132,7 +134,13 @@ class Trainer:
         self.test_losses: list[tuple[int, list[float]]] = []
         self.step = 0
         self.saved_step: int | None = None
+        self.started, self.seconds_before = time.monotonic(), 0.0
         self.restore()
+
+    @property
+    def seconds(self) -> float:
+        """Of training so far, before a kill too as far as it was saved."""
+        return self.seconds_before + time.monotonic() - self.started
 
     def advance(self, until: int, interrupted: threading.Event) -> None:
         """Take steps up to step `until`, or until interrupted."""
@@ -156,13 +164,15 @@ class Trainer:
         if bool((bad == NEVER).all()):
             return
         index = int((bad != NEVER).nonzero()[0, 0])
+        raise self.not_finite(
+            f"the loss of seed {self.population.seeds[index]} is not finite at step {int(bad[index])}"
+        )
+
+    def not_finite(self, what: str) -> InputError:
         saved = "no checkpoint was saved yet"
         if self.folder is not None and self.saved_step is not None:
-            saved = f"the last good checkpoint is step {self.saved_step} in {self.folder.path}"
-        raise InputError(
-            f"the loss of seed {self.population.seeds[index]} is not finite at step {int(bad[index])}; {saved}; "
-            "try a lower --lr"
-        )
+            saved = f"the last checkpoint is step {self.saved_step} in {self.folder.path}"
+        return InputError(f"{what}; {saved}; try a lower --lr")
 
     def report(self, progress: Progress, watch: Watch | None) -> None:
         if self.folder is not None:
@@ -176,15 +186,19 @@ class Trainer:
             watch(progress)
 
     def save(self) -> None:
+        """A loss is of the weights before its step, so the last step may have spoilt them: they are looked at too."""
+        for name, values in self.population.trained.items():
+            if not bool(values.isfinite().all()):
+                raise self.not_finite(f"{name} is not finite after step {self.step}")
         self.saved_step = self.step
         if self.folder is not None:
-            self.folder.save_checkpoint(self.step, self.steps.state())
+            self.folder.save_checkpoint(self.step, self.seconds, self.steps.state())
 
     def restore(self) -> None:
         if self.folder is not None:
             checkpoint = self.folder.load_checkpoint()
             if checkpoint is not None:
-                self.step, tensors = checkpoint
+                self.step, self.seconds_before, tensors = checkpoint
                 self.saved_step = self.step
                 self.steps.set_state(self.step, tensors)
             self.folder.forget_metrics_after(self.step)
@@ -195,14 +209,14 @@ class Trainer:
             self.step = step
             self.steps.set_state(step, self.steps.state())
 
-    def best(self) -> dict[str, list[float]]:
+    def best(self, at_the_end: list[float]) -> dict[str, list[float]]:
         """Of language modeling, each seed's least validation loss among all that were measured, and after which step.
 
         Of other tasks the end of training counts, and nothing else is kept.
         """
-        if not self.test_losses or not isinstance(self.config.task, Language):
+        if not isinstance(self.config.task, Language):
             return {}
-        steps, losses = zip(*self.test_losses, strict=True)
+        steps, losses = zip(*self.test_losses, (self.config.optimization.steps, at_the_end), strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
         return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
 
@@ -217,9 +231,12 @@ def evaluate(
     return accuracies | {"loss": loss.tolist()} | units
 
 
-def result_of(
-    config: RunConfig, population: Population, test: Batch, device: torch.device, seconds: float
-) -> dict[str, Any]:
+def refuse_non_finite_result(result: dict[str, Any]) -> None:
+    for seed, loss in zip(result["seeds"], result["loss"], strict=True):
+        require(math.isfinite(loss), f"the test loss of seed {seed} is not finite at the end; try a lower --lr")
+
+
+def result_of(config: RunConfig, population: Population, test: Batch, device: torch.device) -> dict[str, Any]:
     trained, frozen = population.counts()
     train_set = config.task.train_set() if config.task.test_split == "separate" else None
     on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
@@ -232,7 +249,6 @@ def result_of(
         "trained_parameters": trained,
         "frozen_parameters": frozen,
         "steps": config.optimization.steps,
-        "seconds": round(seconds, 3),
         "device": device_name(device),
         "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
     }

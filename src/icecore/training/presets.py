@@ -44,7 +44,8 @@ def source_of(preset: str) -> str:
     return "paper" if preset == "paper" else "released"
 
 
-def preset_optimization(task: Task, model: Model, preset: str) -> Optimization:
+def preset_optimization(task: Task, model: Model, preset: str, batch: int | None = None) -> Optimization:
+    """The preset's, where it depends on the batch for this one."""
     values: dict[str, Any] = dict(TRAINING.get(task.name, {}))
     source = source_of(preset)
     if model.name == "lstm":
@@ -52,7 +53,7 @@ def preset_optimization(task: Task, model: Model, preset: str) -> Optimization:
     if task.name == "memorization":
         values |= MEMORIZATION[source]
     if isinstance(task, Language) and task.folder is not None:
-        values["steps"] = epochs_in_steps(EPOCHS, task, values["batch"])
+        values["steps"] = epochs_in_steps(EPOCHS, task, max(1, batch or values["batch"]))
     return Optimization(**values)
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.store import digest, load_tensors, read_json, save_tensors, write_json, write_whole
-from icecore.training.config import RunConfig, differences
+from icecore.store import digest, load_tensors, read_json, remove_remains, save_tensors, write_json, write_whole
+from icecore.training.config import RunConfig, differences, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
 
@@ -22,6 +22,7 @@ CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "weights.safetensors",
     "result.json",
 )
+FILES = (CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
 class RunFolder:
@@ -46,14 +47,17 @@ class RunFolder:
         """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
+        remove_remains(self.path, FILES)
         if self.is_begun and not overwrite:
             stored = read_json(self.path / CONFIG)
-            if stored != config.as_json():
+            if differences(without_place(stored), without_place(config.as_json())):
                 raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
             if resume is False:
                 raise InputError(
                     f"{self.path} holds an unfinished run; add --resume to go on with it, or --overwrite to start again"
                 )
+            if stored != config.as_json():  # the data lie elsewhere by now
+                write_json(self.path / CONFIG, config.as_json())
             return
         if resume is True and not self.is_begun:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
@@ -96,14 +100,15 @@ class RunFolder:
         with write_whole(self.path / METRICS) as stream:
             stream.writelines(json.dumps(row) + "\n" for row in rows)
 
-    def save_checkpoint(self, step: int, tensors: Mapping[str, Tensor]) -> None:
-        save_tensors(self.path / CHECKPOINT, tensors, {"step": step})
+    def save_checkpoint(self, step: int, seconds: float, tensors: Mapping[str, Tensor]) -> None:
+        save_tensors(self.path / CHECKPOINT, tensors, {"step": step, "seconds": seconds})
 
-    def load_checkpoint(self) -> tuple[int, dict[str, Tensor]] | None:
+    def load_checkpoint(self) -> tuple[int, float, dict[str, Tensor]] | None:
+        """After which step, how many seconds that took, and what the steps go on from."""
         if not (self.path / CHECKPOINT).exists():
             return None
         tensors, notes = load_tensors(self.path / CHECKPOINT)
-        return notes["step"], tensors
+        return notes["step"], notes.get("seconds", 0.0), tensors
 
     def finish(self, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
         """Weights, then the result, then the checkpoint goes: killed in between, a run resumes to the same end."""

@@ -36,6 +36,11 @@ class Place:
         return [self.works.step(index * self.parts.count + part) for part in self.parts.mine]
 
 
+def batch_sizes(train_set: Batch | None, batch: int) -> tuple[int, int]:
+    """Of all batches but an epoch's last one, and of that one."""
+    return batch, batch if train_set is None else (len(train_set) - 1) % batch + 1
+
+
 class Stream:
     """Training batches by step. Streams are drawn in blocks; finite sets are shuffled every epoch.
 
@@ -47,14 +52,14 @@ class Stream:
         train_set = task.train_set()
         self.items = None if train_set is None else train_set.to(device)
         if self.items is None:
-            self.epochs, self.last_batch = 1, batch
+            self.epochs = 1
             tens = BLOCK_TOKENS[device.type] // (batch * task.max_length * BATCHES_MULTIPLE)
             self.batches_per_epoch = max(1, tens) * BATCHES_MULTIPLE
         else:
             tokens = self.items.tokens.numel()
             self.epochs = max(1, min(MOST_EPOCHS, EPOCHS_TOKENS[device.type] // tokens))
             self.batches_per_epoch = -(-len(self.items) // batch)
-            self.last_batch = len(self.items) - (self.batches_per_epoch - 1) * batch
+        _, self.last_batch = batch_sizes(self.items, batch)
         self.block_index, self.block = -1, None
 
     @property
