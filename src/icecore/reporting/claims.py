@@ -198,7 +198,7 @@ def shown(value: float | None, digits: int) -> str:
 def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """As the paper prints it, a row a task and a column a model: our median and, in brackets, the paper's number.
 
-    A median of few seeds says of how many.
+    What is no median, but one seed's, says so.
     """
     places = [(claim, *claim.cell.split(", ", 1)) for claim in claims]
     columns = list(dict.fromkeys(column.removesuffix(TRAIN) for _, _, column in places))
@@ -207,7 +207,7 @@ def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, .
         row = f"{task}{TRAIN}" if column.endswith(TRAIN) else task
         ours = shown(claim.ours, claim.digits) or "-"
         paper = "" if claim.paper is None else f" ({claim.paper:,})"
-        few = f", {seeds_in_words(claim.n)}" if 0 < claim.n < FEW else ""
+        few = ", 1 seed" if claim.n == 1 else ""
         rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper + few
     return ("", *columns), [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
 
