@@ -252,15 +252,6 @@ def test_predictions_do_not_depend_on_how_many_rows_go_at_once():
     assert torch.allclose(whole_loss, parts_loss)
 
 
-def test_trimming_changes_no_logit():
-    batch = one_batch(Needle(), 4)
-    trimmed = batch.trimmed()
-    assert trimmed.tokens.shape[1] == int(batch.lengths.max()) < 61
-    population = Population(MODEL, Sizes(256, 100), (0,), "embeddings", CPU)
-    whole_logits, trimmed_logits = (population.logits(plain_work(one)) for one in (batch, trimmed))
-    assert torch.allclose(whole_logits, trimmed_logits, atol=1e-6)
-
-
 def test_data_are_a_function_of_the_step():
     for task in (TASK, ModularAddition(modulus=11)):
         forward, backward = Stream(task, 16, 3, CPU), Stream(task, 16, 3, CPU)

@@ -32,12 +32,11 @@ class Induction:
     query_to_value_uniform: float
 
     @staticmethod
-    def best(scores: Float[Tensor, "layer head"], layer: int | None = None) -> Head:
-        """The head with the largest score, of one layer or of all."""
-        part = scores if layer is None else scores[layer - 1 : layer]
-        where = int(part.argmax())
-        row, head = divmod(where, part.shape[1])
-        return Head(row + 1 if layer is None else layer, head + 1, float(part.flatten()[where]))
+    def best(scores: Float[Tensor, "layer head"]) -> Head:
+        """The head with the largest score."""
+        where = int(scores.argmax())
+        layer, head = divmod(where, scores.shape[1])
+        return Head(layer + 1, head + 1, float(scores.flatten()[where]))
 
 
 @torch.no_grad()

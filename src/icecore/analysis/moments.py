@@ -103,10 +103,9 @@ def moments_of(
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
     positions: Positions = "read",
-    places: Iterable[str] | None = None,
 ) -> dict[str, Moments]:
     """The moments of the residual stream at each place, over the chosen positions of all batches."""
-    return moments_by_positions(model, parameters, batches, [positions], places)[positions]
+    return moments_by_positions(model, parameters, batches, [positions])[positions]
 
 
 def in_parts(batch: Batch) -> Iterator[Batch]:
@@ -120,11 +119,10 @@ def moments_by_positions(
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
     choices: Sequence[Positions] = POSITIONS,
-    places: Iterable[str] | None = None,
 ) -> dict[Positions, dict[str, Moments]]:
     """The same for several choices of positions, from one pass."""
     device = parameters["token"].device
-    wanted = list(places or streams_of(model))
+    wanted = streams_of(model)
     found: dict[Positions, dict[str, Moments]] = {
         each: {place: Moments(model.width, device) for place in wanted} for each in choices
     }

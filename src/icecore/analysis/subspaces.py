@@ -39,13 +39,11 @@ class Subspace:
         return ((x - self.mean) @ self.basis) @ self.basis.T
 
 
-def basis_of(
-    kind: Basis, count: int, moments: Moments, untrained: Moments, seed: int = 0
-) -> Float[Tensor, "width {count}"]:
+def basis_of(kind: Basis, count: int, moments: Moments, untrained: Moments) -> Float[Tensor, "width {count}"]:
     if kind == "neurons":
         return moments.neurons(count)
     if kind == "random":
-        drawn = torch.randn((len(moments.mean), count), generator=torch.Generator().manual_seed(seed))
+        drawn = torch.randn((len(moments.mean), count), generator=torch.Generator().manual_seed(0))
         return torch.linalg.qr(drawn.double()).Q.to(moments.mean.device)
     return (untrained if kind == "untrained" else moments).directions(count)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from icecore.text import TextOfTokens
     from icecore.training import RunConfig
 
-BETWEEN = "<|endoftext|>"  # several texts are printed as icecore prepare reads them
-
 
 def command(
     run: Path = RUN,
@@ -42,6 +40,7 @@ def command(
     from icecore.models.sampling import Sampling, continuations
     from icecore.process import prepare
     from icecore.text import TextOfTokens, load_tokenizer
+    from icecore.text.formats import END
     from icecore.training import RunFolder, pick_device
 
     require(tokens >= 1, f"--tokens must be at least 1, got {tokens}")
@@ -80,7 +79,7 @@ def command(
         print_json({"run": str(run), "seed_of_run": chosen, "prompt": prompt, "samples": samples})
         return
     if not is_live:
-        print(f"\n{BETWEEN}\n".join(prompt + str(sample["text"]) for sample in samples))
+        print(f"\n{END}\n".join(prompt + str(sample["text"]) for sample in samples))
     for sample in samples:
         print(f"{sample['tokens']} tokens, stopped by {sample['stopped']}", file=sys.stderr)
 

@@ -151,7 +151,7 @@ def packed_logits(
 ) -> Float[Tensor, "query vocab"]:
     """Logits at the scored positions, row by row, of the tokens that exist alone; the twin of `logits`.
 
-    `weights` are in the precision to compute with, and on a GPU in one block of memory (`in_one_block`).
+    `weights` are in the precision to compute with, and on a GPU in one block of memory (`InOneBlock`).
     """
     embedded = F.embedding(packed.tokens, embeddings["token"]).to(weights[0].dtype)
     start = embedded.new_zeros(model.layers, packed.batch_sizes[0], model.width)

@@ -35,8 +35,6 @@ class Point:
 
 def points_of(name: str, scale: str, preset: str, records: Records) -> list[Point]:
     """What is recorded of a figure over widths."""
-    if name not in WIDTH_FIGURES:
-        raise InputError(f"there is no figure {name} yet; there are {', '.join(WIDTH_FIGURES)}")
     by_setting = seeds_by_setting(records)
     found: dict[str, Point] = {}
     for entry in WIDTH_FIGURES[name]:

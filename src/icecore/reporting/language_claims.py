@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape, Share
 from icecore.store import Record
+from icecore.training.presets import source_of
 
 OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"
 DEFAULT_POSITIONS = "read"
@@ -48,12 +49,11 @@ def trained(records: Iterable[Record], preset: str) -> list[Trained]:
 
 def of_one_text(records: Iterable[Record], preset: str) -> list[Record]:
     """One record a run of language modeling, trained on the text that most of them were trained on."""
-    init = "paper" if preset == "paper" else "released"
     runs = [
         run
         for run in records
         if run["config"]["task"]["name"] == "language"
-        and run["config"]["model"]["settings"].get("init") == init
+        and run["config"]["model"]["settings"].get("init") == source_of(preset)
         and run["config"]["trainable"] in ("embeddings", "all")
     ]
     texts = Counter(map(digest_of, runs)).most_common(1)

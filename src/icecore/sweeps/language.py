@@ -11,7 +11,7 @@ from icecore.store import Record
 from icecore.sweeps.cells import Cell
 from icecore.tasks import Language, Task
 from icecore.training import Runs
-from icecore.training.presets import epochs_in_steps, preset_optimization
+from icecore.training.presets import epochs_in_steps, preset_optimization, source_of
 
 LAYERS = (2, 4)  # SOURCE: figure 4
 TRAINED = {"Random": "embeddings", "Normal": "all"}
@@ -58,7 +58,7 @@ def table5(scale: LanguageScale, preset: str) -> list[Cell]:
 
 
 def language_cell(scale: LanguageScale, task: Language, kind: str, width: int, layers: int, preset: str) -> Cell:
-    model = Transformer(width, layers, scale.heads, init="paper" if preset == "paper" else "released")
+    model = Transformer(width, layers, scale.heads, init=source_of(preset))
     base = preset_optimization(task, model, preset)
     steps = epochs_in_steps(scale.epochs, task, scale.batch)
     optimization = {

@@ -18,6 +18,7 @@ from icecore.tasks import (
     Task,
     make_task,
 )
+from icecore.training.presets import source_of
 
 NARROWEST = 8
 
@@ -113,7 +114,7 @@ def small_task(task: str, preset: str) -> Task:
     """The same under both presets, but for what imitation imitates."""
     small = size_of(task).task
     if isinstance(small, Imitation):
-        of_preset = make_task(task, "paper" if preset == "paper" else "released")
+        of_preset = make_task(task, source_of(preset))
         assert isinstance(of_preset, Imitation)
         return replace(small, target_init=of_preset.target_init)
     return small

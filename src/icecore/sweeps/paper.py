@@ -14,6 +14,7 @@ from icecore.sweeps import language, laptop
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.tasks import TASKS, Imitation, Task, make_task
+from icecore.training.presets import source_of
 
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
@@ -30,7 +31,6 @@ PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}
 class Scale:
     """How large: which tasks stand for the paper's, which model for a width, and how they are trained."""
 
-    name: str
     task: Callable[[str, str], Task]  # of a task's name and a preset
     transformer: Callable[[int, str], Transformer]  # of the paper's width and a preset
     lstm: LSTM
@@ -51,12 +51,11 @@ def paper_task(name: str, preset: str) -> Task:
 
 
 def paper_transformer(width: int, preset: str) -> Transformer:
-    return Transformer(width=width, init="paper" if preset == "paper" else "released")
+    return Transformer(width=width, init=source_of(preset))
 
 
 SCALES = {
     "paper": Scale(
-        "paper",
         paper_task,
         paper_transformer,
         LSTM(width=1024),
@@ -65,7 +64,6 @@ SCALES = {
         LANGUAGE["paper"],
     ),
     "laptop": Scale(
-        "laptop",
         laptop.small_task,
         laptop.small_transformer,
         laptop.SMALL_LSTM,
@@ -141,7 +139,7 @@ def fig6(scale: Scale, preset: str) -> list[Cell]:
     cells = []
     task = scale.task("imitation", preset)
     assert isinstance(task, Imitation)
-    for width, layers in STUDENTS["paper" if preset == "paper" else "released"]:
+    for width, layers in STUDENTS[source_of(preset)]:
         student = replace(scale.transformer(width, preset), layers=layers)
         for kind, trainable in TRAINED.items():
             cell = scale.cell("imitation", f"{kind} {width}x{layers}", student, trainable, preset)

@@ -74,41 +74,6 @@ class Batch(Rows):
         return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
 
     def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
-        """The indices of the held-out sequences."""
-
-    @abc.abstractmethod
-    def expand(self, width: int, /) -> "Batch":
-        """The batch, `width` tokens wide."""
-
-
-@dataclass(frozen=True)
-class Batch(Rows):
-    """Sequences from position 0, padded on the right; the logits at a scored position predict its target.
-
-    Nothing after a sequence's last scored position is read, by loss, accuracy or model.
-    """
-
-    tokens: Int64[Tensor, "batch seq"]
-    targets: Int64[Tensor, "batch seq"]  # what is predicted *at* this position; 0 where not scored
-    scored: Bool[Tensor, "batch seq"]
-    target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation alone
-
-    def __getitem__(self, rows: slice | Tensor) -> "Batch":
-        return Batch(*(part[rows] for part in self.parts()))
-
-    def to(self, device: torch.device | str) -> "Batch":
-        return Batch(*(part.to(device) for part in self.parts()))
-
-    def parts(self) -> tuple[Tensor, ...]:
-        parts = (self.tokens, self.targets, self.scored)
-        return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
-
-    def trimmed(self) -> "Batch":
-        """The same without the columns that nothing reads."""
-        longest = int(self.lengths.max())
-        return Batch(self.tokens[:, :longest], self.targets[:, :longest], self.scored[:, :longest], *self.parts()[3:])
-
-    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
         return held_out.find(self.tokens, self.scored)
 
     def expand(self, _width: int, /) -> "Batch":

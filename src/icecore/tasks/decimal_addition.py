@@ -158,7 +158,7 @@ class DecimalAddition(PlainTask):
         }
 
     def floors(self) -> dict[str, float]:
-        """The best guess from position and current token, learned from items that are not test items."""
+        """The best guess from position and current token, learned from other draws than the test items."""
         rng = random.Random(0)
         seen = collections.defaultdict(collections.Counter)
         for position, token, target in self.transitions(self.plain_item(rng) for _ in range(FLOOR_ITEMS)):

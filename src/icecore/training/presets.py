@@ -1,6 +1,6 @@
 """Each task's settings of training, as released and as in the paper."""
 
-from typing import Any
+from typing import Any, Literal
 
 from icecore.models import Model, Sizes
 from icecore.tasks import Language, Task
@@ -39,7 +39,7 @@ MODEL: dict[str, dict[str, Any]] = {
 MODEL_OF_TEXT: dict[str, dict[str, Any]] = {"imitation": {"width": 512}}  # SOURCE: section 6.2; 3 layers, or 1
 
 
-def source_of(preset: str) -> str:
+def source_of(preset: str) -> Literal["released", "paper"]:
     """Whose training a preset has: a task's own presets are trained as the scripts do."""
     return "paper" if preset == "paper" else "released"
 

@@ -52,7 +52,7 @@ class Works(Protocol):
     def step(self, index: int) -> Work: ...
 
 
-class Sizes(Protocol):
+class Rounding(Protocol):
     """Rounds the sizes of steps up, so that they repeat. Without it, each step has the size that it needs."""
 
     def of_nodes(self, needed: list[int], /) -> list[int]: ...
@@ -65,7 +65,7 @@ def works(
     vocabulary: int,
     batch: Batch,
     rows: int,
-    sizes: Sizes | None = None,
+    sizes: Rounding | None = None,
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
     if isinstance(model, Transformer):
@@ -130,7 +130,7 @@ class WindowWorks:
 class SequenceWorks:
     """Steps of an LSTM: of one size, packed all at once, or each of its own size, packed when it is taken."""
 
-    def __init__(self, batch: Batch, rows: int, sizes: Sizes | None) -> None:
+    def __init__(self, batch: Batch, rows: int, sizes: Rounding | None) -> None:
         self.batch = batch
         self.tokens, self.scored = (part.unflatten(0, (-1, rows)) for part in (batch.tokens, batch.scored))
         self.needed = reached(self.scored)
