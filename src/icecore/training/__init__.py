@@ -66,13 +66,62 @@ def train(
     batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
     computes its part of every batch, and the first one keeps the run.
     """
+    require(not (resume and overwrite), "--resume goes on, --overwrite starts again: choose one of them")
+    where = pick_device(device)
+    config = config_of(
+        task,
+        model,
+        trainable,
+        seeds,
+        preset=preset,
+        data_seed=data_seed,
+        positions=positions,
+        precision=pick_precision(precision, where),
+        task_source=task_source,
+        **optimization,
+    )
+    cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
+    parts = Parts(Parallel.join(where), accumulate)
+    for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
+        parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
+    if out is None:
+        result, population = train_run(config, where, cadence, None, with_body, watch, parts)
+        return Runs(config, result, population, None)
+    folder = RunFolder.of(config, Path(out))
+    if folder.is_complete and not overwrite:
+        _, population = folder.load(where)
+        return Runs(config, stored_result(folder), population, folder.path)
+    if not parts.parallel.is_first:
+        result, population = train_run(config, where, cadence, None, with_body, None, parts)
+        return Runs(config, result, population, folder.path)
+    try:
+        with folder.begun(config, resume, overwrite):
+            result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
+    except Interrupted as error:
+        flag = "" if resume is None else " and --resume"
+        raise Interrupted(f"{error}; go on with the same command{flag}") from None
+    return Runs(config, result, population, folder.path)
+
+
+def config_of(
+    task: Task,
+    model: Model,
+    trainable: str = "embeddings",
+    seeds: int | Iterable[int] = 1,
+    *,
+    preset: str = "released",
+    data_seed: int = 0,
+    positions: int | None = None,
+    precision: str = "fp32",
+    task_source: str = "",
+    **optimization: Any,
+) -> RunConfig:
+    """What `train` would train, all of it checked."""
     task = with_target(task)
     base = preset_optimization(task, model, preset, optimization.get("batch"))
     unknown = optimization.keys() - base.__dataclass_fields__.keys()
     require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
-    where = pick_device(device)
-    parts = Parts(Parallel.join(where), accumulate)
-    config = RunConfig(
+    return RunConfig(
         task=task,
         model=model,
         sizes=preset_sizes(task, positions),
@@ -80,30 +129,9 @@ def train(
         optimization=Optimization(**{**vars(base), **optimization}),
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         data_seed=data_seed,
-        precision=pick_precision(precision, where),
+        precision=precision,
         task_source=task_source or task.name,
     )
-    cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
-    folder = None if out is None else RunFolder.of(config, Path(out))
-    path = None if folder is None else folder.path
-    if folder is not None:
-        if folder.is_complete and not overwrite:
-            _, population = folder.load(where)
-            return Runs(config, stored_result(folder), population, path)
-        for batch in batch_sizes(task.train_set(), config.optimization.batch):
-            parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
-        if parts.parallel.is_first:
-            folder.begin(config, resume, overwrite)
-        else:
-            folder = watch = None
-    try:
-        result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
-    except Interrupted as error:
-        if folder is None:
-            raise
-        flag = "" if resume is None else " and --resume"
-        raise Interrupted(f"{error}; go on with the same command{flag}") from None
-    return Runs(config, result, population, path)
 
 
 def pick_device(name: str) -> torch.device:
@@ -126,6 +154,7 @@ __all__ = [
     "RunFolder",
     "Runs",
     "Watch",
+    "config_of",
     "device_name",
     "evaluate",
     "pick_device",

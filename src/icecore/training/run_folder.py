@@ -1,8 +1,11 @@
 """A run on disk: config first, checkpoints on the way, the result last. Its presence means complete."""
 
+import contextlib
 import dataclasses
+import fcntl
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +40,48 @@ class RunFolder:
 
     @property
     def is_complete(self) -> bool:
-        return (self.path / RESULT).exists()
+        return (self.path / RESULT).exists() and (self.path / WEIGHTS).exists()
 
     @property
     def is_begun(self) -> bool:
         return (self.path / CONFIG).exists()
 
-    def begin(self, config: RunConfig, resume: bool | None, overwrite: bool) -> None:
-        """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
+    @contextlib.contextmanager
+    def begun(self, config: RunConfig, resume: bool | None, overwrite: bool) -> Iterator[None]:
+        """The folder of this run, and nobody else's while the block runs; a killed process gives it back."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
+        new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(f"cannot write {self.path}: {error.strerror or error}; choose another --out") from error
+        try:
+            self.lock(handle)
+            try:
+                self.begin(config, resume, overwrite)
+            except InputError:
+                for folder in new:
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
+                raise
+            yield
+        finally:
+            os.close(handle)
+
+    def lock(self, handle: int) -> None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another process is training the run in {self.path}; wait for it, or choose another --out"
+            ) from None
+        except OSError:  # a file system without locks
+            return
+
+    def begin(self, config: RunConfig, resume: bool | None, overwrite: bool) -> None:
+        """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
         remove_remains(self.path, FILES)
         if self.is_begun and not overwrite:
             stored = read_json(self.path / CONFIG)
