@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import torch
 
+from icecore.errors import require
 from icecore.tasks import Batch, Task
 
 
@@ -15,6 +16,9 @@ class Reversal(Task):
     letters: int = 8
     length: int = 6
     name: ClassVar[str] = "reversal"
+
+    def __post_init__(self) -> None:
+        require(self.letters >= 1 and self.length >= 1, "letters and length must be at least 1")
 
     @property
     def vocab_size(self) -> int:

@@ -38,6 +38,14 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
     assert "Where the last token of 'b 2 a 1 a?' looks most" in shown
 
 
+def test_linearized_attention_has_no_maps(tmp_path, capsys):
+    run = train(tmp_path, capsys, *NEEDLE, "--model", "linearized")
+    assert main(["analyze", run, "--items", "10", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]) == ["variance", "causal", "readout"]
+    assert main(["evaluate", run]) == 0
+    assert "needle, linearized, width 16" in capsys.readouterr().out
+
+
 def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
     config, population = RunFolder(Path(train(tmp_path, capsys, *NEEDLE))).load(torch.device("cpu"))
     heard: list[tuple[str, int, int]] = []

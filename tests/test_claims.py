@@ -177,6 +177,13 @@ def test_one_seed_is_no_ground_to_look_for_reasons(tmp_path, capsys):
     assert "(100.0), 1 seed " in capsys.readouterr().out
 
 
+def test_a_record_without_its_config_is_named_and_skipped(tmp_path, capsys):
+    Records(tmp_path).append([record("whole of it", config={"a": 1})])
+    assert main(["claims", "table1", "--results", str(tmp_path), "--grid"]) == 0
+    assert "the record of run whole of it is damaged and skipped" in capsys.readouterr().err
+    assert main(["claims", "table1", "--results", str(tmp_path / "nowhere")]) == 2
+
+
 def test_claims_say_what_their_runs_took(tmp_path, capsys):
     cells = paper.table1(SCALES["paper"], "released")[:2]
     for cell, device, seconds in zip(cells, ("this", "that"), (120.0, 30.0), strict=True):

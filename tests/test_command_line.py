@@ -183,6 +183,34 @@ for make, name, value in wrong:
     assert found.count("unknown value of ") == 6
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_output_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-m", "icecore", "data", "needle"]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "error: cannot write the output: No space left on device; free the disk, or write elsewhere\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"reversal"', '"../reversal"'), "only letters, digits, - and _"),
+        (("(count, self.length)", "(count, self.length + 1)"), "batches have the right shapes"),
+        (("    letters: int = 8", "    letters: int"), "can be made with its defaults"),
+    ],
+)
+def test_a_task_that_breaks_the_contract_is_not_trained(tmp_path, capsys, change, message):
+    (tmp_path / "own.py").write_text(EXAMPLE.read_text().replace(*change))
+    code, _, error = run(capsys, "train", f"{tmp_path / 'own.py'}:Reversal", "--out", tmp_path / "runs")
+    assert code == 2
+    assert "breaks the contract" in error
+    assert message in error
+    assert not (tmp_path / "runs").exists()
+
+
 def test_check_of_the_example(capsys):
     code, out, _ = run(capsys, "tasks", "--check", f"{EXAMPLE}:Reversal")
     assert code == 0

@@ -1,17 +1,22 @@
 """What the README shows runs, and the demo ends in its table, its JSON and its picture."""
 
+import contextlib
 import json
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from icecore.cli import main
+from icecore.errors import Interrupted
 from icecore.sweeps import demo
 from icecore.sweeps.laptop import Size, Training
 from icecore.tasks import ModularAddition, Needle
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_python_snippet_runs():
@@ -23,12 +28,58 @@ def test_the_python_snippet_runs():
     assert names["values"]["block1.attention"].shape == (300, 4, 9, 9)
 
 
-@pytest.mark.parametrize(
-    "command", sorted({match.split()[1] for match in re.findall(r"^icecore .*$", README, re.MULTILINE)})
-)
-def test_every_command_of_the_readme_exists(command, capsys):
-    assert main([command, "--help"]) == 0
-    assert "Usage" in capsys.readouterr().out
+COMMANDS = [
+    command.removeprefix("icecore ").strip()
+    for line in re.findall(r"^icecore .*$", README, re.MULTILINE)
+    for command in line.partition("#")[0].split(" · ")
+]
+# What makes a command small; the last of two equal flags counts.
+SMALLER = {
+    "train": "--width 16 --steps 2 --batch 4 --seeds 2 --out runs",
+    "reproduce": "--dry-run",
+    "analyze": "--items 5",
+    "bench": "--task needle --width 16 --seconds 0.01",
+    "targets": "--width 4 --items 10",
+}
+RUNS = {
+    "RUN": ["needle", "--max-pairs", "4", "--values", "9", "--vocabulary", "20", "--test-size", "20", "--seeds", "3"],
+    "TEXT_RUN": ["language", "--folder", "data/stories", "--window", "66"],
+}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory) -> Path:
+    """A folder to call commands in, with a text, a run, a language model, and the recorded results."""
+    folder = tmp_path_factory.mktemp("workspace")
+    for name in ("results", "examples"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("weights"))
+    with contextlib.chdir(folder):
+        assert main(["prepare", "stories"]) == 0
+        for name, task in RUNS.items():
+            assert main(["train", *SMALLER["train"].split(), *task, "--out", name]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
+    monkeypatch.chdir(workspace)
+    (run,), (text_run,) = (list((workspace / name).glob("*/*")) for name in RUNS)
+    words = [*shlex.split(command.replace("...", "")), *shlex.split(SMALLER.get(command.split()[0], ""))]
+    if words[0] == "reproduce" and "--list" in words:
+        words.remove("--dry-run")
+    if "--resume" in words:
+        monkeypatch.setattr("icecore.training.train_run", interrupt)
+        assert main([word for word in words if word != "--resume"]) == 130
+        monkeypatch.undo()
+        monkeypatch.chdir(workspace)
+    places = {"RUN": text_run if words[0] == "sample" else run, "DIR": workspace / "results"}
+    places |= {"DIR": workspace / "new"} if words[0] in ("keep", "export", "analyze") else {}
+    places |= {"DIR": workspace / "exported"} if words[0] == "export" else {}
+    assert main([str(places.get(word, word)) for word in words]) == 0
+
+
+def interrupt(*_arguments: object, **_settings: object) -> None:
+    raise Interrupted("interrupted after step 0")
 
 
 SHORT = Training(steps=3, lr=1e-2)

@@ -1,5 +1,6 @@
 """Runs on disk: resuming to the same bits after any death, checks on loading, errors that say what to do."""
 
+import fcntl
 import json
 import os
 import random
@@ -255,6 +256,10 @@ def test_evaluate_show_and_export(whole, tmp_path, capsys):
         ("--steps 0", "steps must be at least 1, got 0"),
         ("--lr nan", "lr must be at least 0 and finite"),
         ("--schedule linear", "known: cosine, constant"),
+        ("--clip 0", "clip must be above 0"),
+        ("--resume --overwrite", "choose one of them"),
+        ("--seeds 99999999999999", "--seeds must be at most 10,000"),
+        ("--layers 100000000", "layers must be at most 1,000"),
         ("--model lstm --heads 2", "has no heads"),
         ("--resume", "nothing to resume"),
         ("--device tpu", "device must be auto, cpu or cuda"),
@@ -301,6 +306,69 @@ def test_folders_that_are_not_this_run(tmp_path, whole):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **SHORT)
 
 
+def test_two_processes_do_not_train_one_run(tmp_path, whole):
+    folder = copied(whole, tmp_path / "out")
+    (folder / "result.json").unlink()
+    handle = os.open(folder, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with pytest.raises(InputError, match="another process is training the run"):
+        ice.train(TASK, MODEL, out=tmp_path / "out", resume=True, **SHORT)
+    os.close(handle)
+    assert same_weights(whole.path, ice.train(TASK, MODEL, out=tmp_path / "out", resume=True, **SHORT).path)
+
+
+def test_a_refused_run_leaves_no_folders(tmp_path):
+    with pytest.raises(InputError, match="nothing to resume"):
+        ice.train(TASK, MODEL, out=tmp_path / "a" / "b", resume=True, **SHORT)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_whose_weights_were_deleted_can_be_gone_on_with(tmp_path, whole):
+    folder = copied(whole, tmp_path / "out")
+    (folder / "weights.safetensors").unlink()
+    assert same_weights(whole.path, ice.train(TASK, MODEL, out=tmp_path / "out", resume=True, **SHORT).path)
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda run: (run / "config.json").write_text("[]"), "config.json"),
+        (lambda run: (run / "config.json").write_text("{}"), "config.json"),
+        (lambda run: (run / "result.json").write_text("{}"), "result.json is damaged"),
+        (
+            lambda run: edit(run / "config.json", model={"name": "transformer", "settings": {"width": 32}}),
+            "does not fit config.json",
+        ),
+    ],
+)
+def test_files_that_were_changed_are_named(tmp_path, whole, capsys, harm, message):
+    run = copied(whole, tmp_path / "out")
+    harm(run)
+    assert main(["evaluate", str(run), "--device", "cpu"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert main(["show", str(run)]) in (0, 2)
+
+
+def test_a_disk_that_is_full_when_a_model_is_exported(tmp_path, whole, monkeypatch, capsys):
+    transformers = pytest.importorskip("transformers")
+
+    def full(_self, folder: Path) -> None:
+        Path(folder).mkdir(exist_ok=True)
+        (Path(folder) / "config.json").write_text("{}")
+        raise safetensors.SafetensorError("No space left on device")
+
+    monkeypatch.setattr(transformers.GPT2LMHeadModel, "save_pretrained", full)
+    assert main(["export", str(whole.path), str(tmp_path / "exported")]) == 2
+    assert "No space left on device; free it" in capsys.readouterr().err
+    assert not (tmp_path / "exported").exists()
+
+
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path, whole):
     folder = tmp_path / "needle" / whole.path.name
     folder.mkdir(parents=True)
@@ -324,7 +392,7 @@ def test_seconds_are_those_of_all_sessions(tmp_path):
 
 def test_weights_that_the_last_step_has_spoilt_are_not_a_result(tmp_path):
     spoilt = {**SHORT, "steps": 1, "lr": 1e38, "warmup_steps": 0}
-    with pytest.raises(InputError, match=r"is not finite .*try a lower --lr"):
+    with pytest.raises(InputError, match=r"is not finite .*try a lower --gain or --lr"):
         ice.train(TASK, MODEL, "all", out=tmp_path, **spoilt)
     assert not list(tmp_path.glob("*/*/result.json"))
 

@@ -14,7 +14,7 @@ from icecore.models.lstm import PackedSequences
 from icecore.tasks import Batch, DecimalAddition, Imitation, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Optimization, Population, RunConfig, RunFolder, evaluate
 from icecore.training.imitation_target import with_target
-from icecore.training.population import clip_factors, losses, predict
+from icecore.training.population import CHANNELS_AT_ONCE, clip_factors, losses, predict
 from icecore.training.stream import FewSizes, Stream
 from icecore.training.work import plain_work, whole, works
 
@@ -124,7 +124,7 @@ def test_clipping_is_per_seed_and_torchs():
 
 def test_decay_is_for_matrices_alone():
     """With no gradient to speak of, a decayed parameter shrinks by lr x decay a step and others stay."""
-    settings = {"steps": 1, "batch": 4, "lr": 0.1, "warmup_steps": 0, "clip": 0.0, "weight_decay": 0.5}
+    settings = {"steps": 1, "batch": 4, "lr": 0.1, "warmup_steps": 0, "clip": 1e-30, "weight_decay": 0.5}
     runs = ice.train(TASK, MODEL, "all", **settings)
     start = initialize(MODEL, runs.config.sizes, 0)
     for name, value in runs.population.trained.items():
@@ -250,6 +250,16 @@ def test_predictions_do_not_depend_on_how_many_rows_go_at_once():
     parts, parts_loss = predict(population, batch, rows_at_once=5)
     assert torch.equal(whole, parts)
     assert torch.allclose(whole_loss, parts_loss)
+
+
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_seeds_in_groups_are_the_seeds_together(trainable, monkeypatch):
+    together = ice.train(TASK, MODEL, trainable, seeds=3, **SHORT)
+    monkeypatch.setitem(CHANNELS_AT_ONCE, "cpu", MODEL.width)
+    apart = ice.train(TASK, MODEL, trainable, seeds=3, **SHORT)
+    assert (len(together.population.groups), len(apart.population.groups)) == (1, 3)
+    for name, value in together.population.trained.items():
+        assert torch.allclose(value, apart.population.trained[name], rtol=1e-4, atol=1e-6), name
 
 
 def test_data_are_a_function_of_the_step():

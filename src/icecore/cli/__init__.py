@@ -89,10 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (BrokenPipeError, SystemExit):  # the reader, `head` say, has seen enough; click exits then by itself
+        drop_output()
         return 0
+    except OSError as error:
+        drop_output()
+        return fail(f"cannot write the output: {error.strerror or error}; free the disk, or write elsewhere")
     except MemoryError as error:
         return fail(f"out of memory ({error}); take a smaller size")
     except Exception as error:
@@ -101,6 +103,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "allocate memory" in str(error):  # torch has no exception of its own for it
             return fail("out of memory; take a smaller size")
         raise
+
+
+def drop_output() -> None:
+    """What standard output could not take is not tried again when the process ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str) -> int:

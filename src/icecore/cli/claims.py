@@ -36,6 +36,7 @@ def claims_command(
 ) -> None:
     """The paper's numbers beside ours, from stored results; trains nothing."""
     require_preset(preset)
+    require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
     wanted = entry_names(names or ["all"])
     show_claims(wanted, scale, preset, results or DEFAULT_RESULTS[scale], json, markdown, grid)
 

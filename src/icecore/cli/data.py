@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import with_progress
-from icecore.cli.settings import task_settings
+from icecore.cli.settings import checked_task, task_settings
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
@@ -43,12 +43,11 @@ def command(
     """
     from icecore.process import prepare
     from icecore.store import write_whole
-    from icecore.tasks import make_task
     from icecore.training.imitation_target import with_target
 
     prepare()
     require(count is None or count >= 1, f"--count must be at least 1, got {count}")
-    made = with_target(make_task(task, preset, task_settings(context, task)))
+    made = with_target(checked_task(task, preset, task_settings(context, task)))
     total, items = items_of(made, split, count, seed)
     lines = (json.dumps(item._asdict()) + "\n" for item in items)
     if out is None:

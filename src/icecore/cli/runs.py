@@ -42,6 +42,7 @@ def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
     folder = RunFolder(run)
     require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
     config = read_json(run / CONFIG)
+    require(isinstance(config, dict) and "optimization" in config, f"{run / CONFIG} is damaged: it is no run's config")
     rows = list(folder.metrics())
     result = read_json(run / RESULT) if folder.is_complete else None
     if json:
@@ -79,6 +80,7 @@ def export_command(
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
 ) -> None:
     """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads."""
+    import safetensors
     import torch
 
     from icecore.models import Transformer
@@ -94,8 +96,14 @@ def export_command(
     if not isinstance(model, Transformer):
         raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
     network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
+    existed = folder.exists()
     try:
         network.save_pretrained(folder)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror or error}; choose another folder") from error
+    except (OSError, safetensors.SafetensorError) as error:  # which is what safetensors makes of one
+        for file in folder.glob("*"):
+            file.unlink()
+        if not existed:
+            folder.rmdir()
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write {folder}: {reason}; free it, or choose another folder") from error
     print(f"seed {chosen} of {run} to {folder}, as {format}")

@@ -1,8 +1,13 @@
 """A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from icecore.errors import require, unknown_name
+from icecore.errors import InputError, require, unknown_name
+
+if TYPE_CHECKING:
+    from icecore.tasks import Task
 
 # How a command must be declared to get flags that it does not know itself.
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -27,3 +32,24 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
             require(value != "", f"--{name} needs a value: --{name} VALUE")
         settings[name.replace("-", "_")] = value
     return settings
+
+
+def checked_task(name: str, preset: str, settings: dict[str, str]) -> "Task":
+    """The task; one of the user's own must keep the contract, so that what it breaks is told before it breaks us."""
+    from icecore.tasks import TASKS, make_task
+    from icecore.tasks.check import check_task
+
+    if name in TASKS:
+        return make_task(name, preset, settings)
+    made: list[Task] = []
+
+    def make() -> "Task":
+        made.append(make_task(name, preset, settings))
+        return made[0]
+
+    for finding in check_task(make, is_whole=False):
+        if finding.problem is not None:
+            raise InputError(
+                f"{name} breaks the contract ({finding.rule}): {finding.problem}; see icecore tasks --check {name}"
+            )
+    return made[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.settings import task_settings
+from icecore.cli.settings import checked_task, task_settings
 from icecore.cli.watching import watching
 from icecore.errors import InputError, require
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from icecore.models import Model, Sizes
     from icecore.tasks import Task
     from icecore.training import Runs
+
+
+MOST_SEEDS = 10_000  # that train at once
 
 
 class ModelName(StrEnum):
@@ -36,7 +39,9 @@ def command(
     layers: int | None = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2."),
     heads: int | None = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4."),
     positions: int | None = typer.Option(None, help="Position embeddings. Default: the scripts'."),
-    init: str | None = typer.Option(None, help="released, paper, or matched: the gain of width 1024 at every width."),
+    init: str | None = typer.Option(
+        None, help="released, paper, matched (the gain of width 1024 at every width), or matched-all (U too)."
+    ),
     gain: float | None = typer.Option(None, help="Factor on the initial matrices of the body."),
     trainable: str = typer.Option(
         "embeddings",
@@ -72,11 +77,9 @@ def command(
 
     On several GPUs, each with its part of every batch: torchrun --nproc-per-node 8 -m icecore train needle
     """
-    from icecore.tasks import make_task
-    from icecore.training import train
-    from icecore.training.presets import preset_sizes
+    from icecore.training import config_of, pick_device, train
 
-    made = make_task(task, preset, task_settings(context, task))
+    made = checked_task(task, preset, task_settings(context, task))
     chosen = make_model(made, preset, model, width=width, layers=layers, heads=heads, init=init, gain=gain)
     optimization = {
         "steps": steps,
@@ -87,18 +90,24 @@ def command(
         "schedule": schedule,
         "clip": clip,
     }
+    settings = {
+        "preset": preset,
+        "data_seed": data_seed,
+        "positions": positions,
+        "task_source": task,
+        **{name: value for name, value in optimization.items() if value is not None},
+    }
+    pick_device(device)
+    config = config_of(made, chosen, trainable, parse_seeds(seeds), **settings)  # wrong ones are refused here
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
-        announce(chosen, preset_sizes(made, positions), trainable)
+        announce(chosen, config.sizes, trainable)
     with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch:
         runs = train(
             made,
             chosen,
             trainable,
             parse_seeds(seeds),
-            preset=preset,
-            data_seed=data_seed,
-            positions=positions,
             out=out,
             resume=resume,
             overwrite=overwrite,
@@ -106,11 +115,10 @@ def command(
             device=device,
             precision=precision,
             watch=watch,
-            task_source=task,
             evaluate_every=evaluate_every,
             checkpoint_every=checkpoint_every,
             accumulate=accumulate,
-            **{name: value for name, value in optimization.items() if value is not None},
+            **settings,
         )
     if is_first:
         report(runs, json)
@@ -154,7 +162,14 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     if "," in text:
         return tuple(numbers)
     require(bool(numbers) and numbers[0] >= 1, f"--seeds must be at least 1, got '{text}'")
+    require(numbers[0] <= MOST_SEEDS, f"--seeds must be at most {MOST_SEEDS:,}, got '{text}'; '{text},' is that seed")
     return tuple(range(numbers[0]))
+
+
+def kind_of(model: "Model") -> str:
+    """The model as `--model` names it."""
+    is_linearized = getattr(model, "attention", "softmax") == "prefix-sum"
+    return ModelName.linearized if is_linearized else model.name
 
 
 def report(runs: "Runs", json: bool) -> None:
@@ -164,7 +179,7 @@ def report(runs: "Runs", json: bool) -> None:
         return
     names = [name for name in result if name.endswith("accuracy") or name in ("exact_match", "loss_per_byte")]
     print_table(
-        f"{runs.config.task.name}, {runs.config.model.name}, width {runs.config.model.width}, "
+        f"{runs.config.task.name}, {kind_of(runs.config.model)}, width {runs.config.model.width}, "
         f"trained: {runs.config.trainable}",
         {"seed": "right", **{name.replace("_", " "): "right" for name in names}, "test loss": "right"},
         (

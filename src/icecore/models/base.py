@@ -106,5 +106,9 @@ def count_parameters(model: Model, sizes: Sizes) -> dict[str, int]:
     return counts
 
 
+MOST = {"layers": 1_000, "width": 2**20}  # beyond these there is no memory, and much waiting before that is found
+
+
 def require_size(name: str, value: int, least: int = 1) -> None:
     require(value >= least, f"{name} must be at least {least}, got {value}")
+    require(value <= MOST.get(name, value), f"{name} must be at most {MOST.get(name, value):,}, got {value:,}")

@@ -46,9 +46,16 @@ def without_verdict(ours: float | None) -> str:
 
 def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
     """Of each setting one record a seed."""
+    ranked: list[tuple[int, str, int, Record]] = []
+    for record in records.by_run().values():
+        try:
+            precision, setting, seed = record["config"]["precision"], record["setting"], record["seed"]
+            ranked.append((PRECISIONS.index(precision), setting, seed, record))
+        except (KeyError, TypeError, ValueError):
+            records.warn(f"{records.path}: the record of run {record['run']} is damaged and skipped")
     chosen: dict[tuple[str, int], Record] = {}
-    for record in sorted(records.by_run().values(), key=lambda one: PRECISIONS.index(one["config"]["precision"])):
-        chosen.setdefault((record["setting"], record["seed"]), record)
+    for _, setting, seed, record in sorted(ranked, key=lambda one: one[0]):
+        chosen.setdefault((setting, seed), record)
     found: dict[str, list[Record]] = defaultdict(list)
     for (setting, _), record in sorted(chosen.items()):
         found[setting].append(record)

@@ -213,8 +213,9 @@ def analyses_for(subject: Subject, what: list[str]) -> list[str]:
     if not what:
         task = subject.config.task
         fitting = {"attention": Needle, "modular": ModularAddition, "capacity": Memorization}
-        too_large = {"readout"} if isinstance(task, Language) else set()
-        return [name for name in NAMES if isinstance(task, fitting.get(name, object)) and name not in too_large]
+        unfit = {"readout"} if isinstance(task, Language) else set()  # it is too large
+        unfit |= {"attention"} if subject.model.attention != "softmax" else set()
+        return [name for name in NAMES if isinstance(task, fitting.get(name, object)) and name not in unfit]
     for name in what:
         if name not in NAMES:
             raise unknown_name("analysis", name, NAMES)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,11 @@ class Finding:
     problem: str | None
 
 
-def check_task(make: Callable[[], Task]) -> Iterator[Finding]:
-    """Check the whole contract, rule by rule; stops where a broken rule leaves nothing to check."""
+def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Finding]:
+    """Check the contract, rule by rule; stops where a broken rule leaves nothing to check.
+
+    Not whole, it is what no command can do without.
+    """
     try:
         task = make()
     except InputError:
@@ -36,6 +40,8 @@ def check_task(make: Callable[[], Task]) -> Iterator[Finding]:
         return
     yield Finding("the class can be made with its defaults", None)
     for rule, find_problem in RULES.items():
+        if not is_whole and find_problem not in (*REQUIRED_BY_THE_REST, has_floors):
+            continue
         try:
             problem = find_problem(task)
         except Exception as error:  # the user's code: whatever it raises is a finding, not our crash
@@ -61,6 +67,8 @@ def drawn(task: Task, seed: int = 0) -> Batch:
 def has_a_config(task: Task) -> str | None:
     if not isinstance(getattr(type(task), "name", None), str):
         return "the class has no name: add  name: ClassVar[str] = '...'"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", task.name):
+        return f"its name names a folder too: only letters, digits, - and _, not '{task.name}'"
     if not dataclasses.is_dataclass(task):
         return "the class is no dataclass: put @dataclass(frozen=True) above it"
     try:

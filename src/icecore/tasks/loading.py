@@ -72,7 +72,9 @@ def load_task_class(spec: str) -> type[Task]:
     file, _, class_name = spec.partition(":")
     path = Path(file)
     if not path.is_file():
-        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
+        raise InputError(
+            f"there is no file {file}; give FILE.py:CLASS (a run of such a task is loaded where it was trained)"
+        )
     # Under a name of its own, so that classes of two files never mix.
     module_name = f"icecore_user_task_{path.stem}_{abs(hash(path.resolve()))}"
     loader = importlib.machinery.SourceFileLoader(module_name, str(path))

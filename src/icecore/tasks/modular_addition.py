@@ -1,5 +1,6 @@
 """Modular addition."""
 
+import math
 import random
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,6 +26,7 @@ class ModularAddition(PairTask):
     def __post_init__(self) -> None:
         require(self.modulus >= 2, f"modulus must be at least 2, got {self.modulus}")
         pairs = self.modulus**2
+        require(math.isfinite(self.train_fraction), f"train_fraction must be finite, got {self.train_fraction}")
         require(
             1 <= int(self.train_fraction * pairs) < pairs,
             f"train_fraction must leave items to train on and to test on: of {pairs} pairs, "

@@ -29,11 +29,14 @@ class Optimization:
     clip: float = 1.0  # gradient norm of each seed
 
     def __post_init__(self) -> None:
-        for field in ("steps", "batch"):
-            require(getattr(self, field) >= 1, f"{field} must be at least 1, got {getattr(self, field)}")
+        for field in ("steps", "batch", "warmup_steps"):
+            value = getattr(self, field)
+            require(isinstance(value, int), f"{field} must be a whole number, got {value!r}")
+            require(value >= 1 or field == "warmup_steps", f"{field} must be at least 1, got {value}")
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
             require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
+        require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large one, such as 1e9, clips nothing")
         require_choices(self)
 
     def lr_at(self, step: int) -> float:
@@ -64,6 +67,10 @@ class RunConfig:
         if self.precision not in list(Precision):
             raise unknown_name("precision", self.precision, list(Precision))
         require(len(self.seeds) > 0, "a run needs at least one seed")
+        require(
+            all(type(seed) is int and seed >= 0 for seed in self.seeds),
+            f"seeds must be whole numbers from 0 on, got {list(self.seeds)[:5]}",
+        )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
         require(
             self.sizes.positions >= self.task.max_length,
@@ -117,7 +124,7 @@ class RunConfig:
                 precision=value["precision"],
                 task_source=value["task"]["name"],
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is no config of a run ({type(error).__name__}: {error})") from error
 
     @property

@@ -16,6 +16,7 @@ import icecore
 from icecore.errors import InputError, Interrupted, require
 from icecore.models import LSTM, Transformer
 from icecore.process import prepare
+from icecore.store import read_json
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
 from icecore.training.parallel import Parts
@@ -172,7 +173,8 @@ class Trainer:
         saved = "no checkpoint was saved yet"
         if self.folder is not None and self.saved_step is not None:
             saved = f"the last checkpoint is step {self.saved_step} in {self.folder.path}"
-        return InputError(f"{what}; {saved}; try a lower --lr")
+        way_out = "try a lower --lr" if self.step > 1 else "try a lower --gain or --lr"
+        return InputError(f"{what}; {saved}; {way_out}")
 
     def report(self, progress: Progress, watch: Watch | None) -> None:
         if self.folder is not None:
@@ -288,6 +290,7 @@ def interrupts_deferred() -> Iterator[threading.Event]:
 
 
 def stored_result(folder: RunFolder) -> dict[str, Any]:
-    from icecore.store import read_json
-
-    return read_json(folder.path / RESULT)
+    result = read_json(folder.path / RESULT)
+    missing = [name for name in ("accuracy", "loss", "seeds") if not isinstance(result, dict) or name not in result]
+    require(not missing, f"{folder.path / RESULT} is damaged, it has no {', '.join(missing)}; train with --overwrite")
+    return result

@@ -180,7 +180,10 @@ class RunFolder:
             raise InputError(f"{self.path} is no run: it has no {CONFIG}")
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
-        return RunConfig.from_json(read_json(self.path / CONFIG))
+        try:
+            return RunConfig.from_json(read_json(self.path / CONFIG))
+        except InputError as error:
+            raise InputError(f"{self.path / CONFIG}: {error}") from error
 
     def load(self, device: torch.device) -> tuple[RunConfig, Population]:
         """The run's config and its trained population; the frozen body is made again, and checked."""
@@ -188,6 +191,12 @@ class RunFolder:
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
+        for name, value in population.trained.items():
+            if name not in tensors or tensors[name].shape != value.shape:
+                raise InputError(
+                    f"{self.path / WEIGHTS} does not fit {CONFIG}: {name} is not of shape {tuple(value.shape)}; "
+                    "one of them was changed: train again with --overwrite"
+                )
         population.load(tensors)
         made = body_digests(population)
         for seed, ours, stored in zip(config.seeds, made, notes["body_sha256"], strict=True):
