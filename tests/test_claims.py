@@ -91,6 +91,10 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
     assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
     assert total == "1 populations, 30,000 seed-steps"
     assert "no time can be estimated" in advice
+    several = ["--only", "needle, Random 16", "--only", "modular-addition, Random 16", "--only", "needle, Random"]
+    assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", *several, *at]) == 0
+    labels = [line.partition(", seeds")[0] for line in capsys.readouterr().out.splitlines()[:-2]]
+    assert labels == ["needle, Random 16", "modular-addition, Random 16", "needle, Random 1024"], "in that order"
 
 
 def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():

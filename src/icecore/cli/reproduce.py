@@ -43,7 +43,9 @@ def reproduce_command(
     scale: ScaleName = SCALE,
     preset: str = PRESET,
     seeds: int = typer.Option(3, min=1, help="Seeds of each cell; the paper has 10."),
-    only: str | None = typer.Option(None, help="Only cells whose label has this text, such as 'needle, Random'."),
+    only: list[str] = typer.Option(
+        [], help="Only cells whose label has this text, such as 'needle, Random'. Given again, these too, after them."
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
     at_once: int | None = typer.Option(None, min=1, help="At most so many seeds in one population."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
@@ -132,7 +134,7 @@ def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -
     return wanted
 
 
-def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | None, text: Path | None = None):
+def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None):
     from icecore.sweeps.paper import ENTRIES, SCALES, with_text
 
     require_preset(preset)
@@ -141,12 +143,12 @@ def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: str | No
         make = ENTRIES[name].cells
         assert make is not None
         cells += make(with_text(SCALES[scale], text), preset)
-    chosen = [cell for cell in cells if only is None or only in cell.label]
-    require(
-        only is None or bool(chosen),
-        f"no cell's label has '{only}'; such as: {', '.join(cell.label for cell in cells[:3])}",
-    )
-    return chosen
+    if not only:
+        return cells
+    for part in only:
+        known = ", ".join(cell.label for cell in cells[:3])
+        require(any(part in cell.label for cell in cells), f"no cell's label has '{part}'; such as: {known}")
+    return [cell for part in only for cell in cells if part in cell.label]
 
 
 def list_entries() -> None:
