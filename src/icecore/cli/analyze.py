@@ -58,7 +58,7 @@ def analyze_command(
         found = dict(look_inside(subject, names, positions, prompt, items, place, tell))
     files: list[Path] = []
     if figures is not None:
-        from icecore.reporting.inside_figures import draw_inside
+        from icecore.reporting.figures.inside import draw_inside
 
         try:
             files = draw_inside(subject, found, figures, pair)

@@ -25,7 +25,7 @@ def command(
     body, embeddings trained around the frozen random body, and everything trained, three seeds each. Two cores
     take a few minutes.
     """
-    from icecore.reporting.demo import draw_demo
+    from icecore.reporting.figures.demo import draw_demo
     from icecore.sweeps.demo import run_demo, total_steps
 
     started = time.monotonic()

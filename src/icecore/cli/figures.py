@@ -1,29 +1,17 @@
 """`icecore figure`: the paper's figures from stored results."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json
 from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, warn
-from icecore.errors import InputError
 
-if TYPE_CHECKING:
-    from icecore.store import Records
-
-TITLES = {
-    "fig4": "Figure 4: loss of language models against width",
-    "fig6": "Figure 6: circuit imitation, Random and Normal students",
-    "fig7": "Figure 7: accuracy against width",
-    "fig8": "Figure 8: accuracy during memorization",
-    "capacity": "Memorized bits a parameter",
-    "init": "Random bodies: the released initialization, and the gain of width 1024",
-}
+NAMES = "fig4, fig6, fig7, fig8, capacity, init"
 
 
 def figure_command(
-    name: str = typer.Argument(..., metavar="NAME", help=f"{', '.join(TITLES)}."),
+    name: str = typer.Argument(..., metavar="NAME", help=f"{NAMES}."),
     out: list[Path] = typer.Option(
         [], help="Where to: fig7.pdf, fig7.png, or a folder, which gets both. May be given again."
     ),
@@ -37,6 +25,7 @@ def figure_command(
     Trains nothing; icecore reproduce NAME --scale paper does (table3 for capacity). The ending of a file sets its
     format. fig8 shows both presets.
     """
+    from icecore.reporting.figures import draw
     from icecore.store import Records
 
     require_preset(preset)
@@ -53,22 +42,3 @@ def files_at(path: Path, name: str) -> list[Path]:
     """A file stays what it is; a folder gets the figure to look at and the one to print."""
     is_file = bool(path.suffix) and not path.is_dir()
     return [path] if is_file else [path / f"{name}.png", path / f"{name}.pdf"]
-
-
-def draw(name: str, scale: str, preset: str, records: "Records", paths: list[Path]) -> list[Any]:
-    """Draw it; its points, curves or bars, each with `values`, one a run."""
-    from icecore.reporting import figures, other_figures
-
-    if name not in TITLES:
-        raise InputError(f"there is no figure {name} yet; there are {', '.join(TITLES)}")
-    if name in figures.WIDTH_FIGURES:
-        points, draw_points = figures.points_of(name, scale, preset, records), figures.draw_widths
-    else:
-        points_of, draw_points = other_figures.FIGURES[name]
-        points = points_of(scale, preset, records)
-        other_figures.require_points(name, points, scale, records)
-    try:
-        draw_points(points, TITLES[name], paths)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot draw {', '.join(map(str, paths))}: {error}") from error
-    return points

@@ -3,22 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, new_figure, write
 from icecore.sweeps.demo import Row
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; each series has a marker of its own as well.
 SERIES = (
-    ("a rule that needs no learning", "#999999", "_"),
-    ("only the unembedding trained", "#E69F00", "s"),
-    ("random body, embeddings trained", "#0072B2", "o"),
-    ("everything trained", "#009E73", "^"),
+    ("a rule that needs no learning", LIGHT_GREY, "_"),
+    ("only the unembedding trained", YELLOW, "s"),
+    ("random body, embeddings trained", BLUE, "o"),
+    ("everything trained", GREEN, "^"),
 )
 
 
 def draw_demo(rows: Sequence[Row], path: Path) -> None:
     """Write the picture to `path`, in the format of its ending."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2)
     axes = figure.subplots()
     for (label, colour, marker), shift in zip(SERIES, (-0.24, -0.08, 0.08, 0.24), strict=True):
         places, heights = [], []
@@ -42,5 +40,4 @@ def draw_demo(rows: Sequence[Row], path: Path) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title("A random transformer of width 128 with trained embeddings", loc="left", fontsize=11)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    write(figure, [path])

@@ -4,17 +4,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icecore.analysis.circles import circle_pair, components, strongest_frequency
+from icecore.reporting.figures.drawing import BLUE, DOTS, GREEN, GREY, LIGHT_GREY, YELLOW, new_figure, write
 from icecore.reporting.inside import Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; each line has a marker of its own as well.
 BASES = {
-    "directions": ("top directions", "#0072B2", "o"),
-    "neurons": ("top neurons", "#E69F00", "s"),
-    "untrained": ("the untrained model's", "#009E73", "^"),
-    "random": ("random directions", "#999999", "x"),
+    "directions": ("top directions", BLUE, "o"),
+    "neurons": ("top neurons", YELLOW, "s"),
+    "untrained": ("the untrained model's", GREEN, "^"),
+    "random": ("random directions", LIGHT_GREY, "x"),
 }
 
 
@@ -34,23 +34,18 @@ def draw_inside(
         made["attention"] = attention_figure(found["attention"]["prompt"])
     if "modular" in found:
         made["circles"] = circles_figure(subject, pair)
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
+    files = {name: [folder / f"{name}.png", folder / f"{name}.pdf"] for name in made}
     for name, figure in made.items():
-        for ending in ("png", "pdf"):
-            files.append(folder / f"{name}.{ending}")
-            figure.savefig(files[-1], dpi=200)
-    return files
+        write(figure, files[name])
+    return [file for each in files.values() for file in each]
 
 
 def variance_figure(result: dict[str, Any], task: str) -> "Figure":
     """Shares of the top 10 directions and neurons at each place, trained beside untrained."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    figure = new_figure(7.2, 3.0)
     places = list(result["trained"])
     for panel, kind in zip(figure.subplots(1, 2, sharey=True), ("directions", "neurons"), strict=True):
-        for shift, (which, colour) in zip((-0.2, 0.2), (("trained", "#0072B2"), ("untrained", "#999999")), strict=True):
+        for shift, (which, colour) in zip((-0.2, 0.2), (("trained", BLUE), ("untrained", LIGHT_GREY)), strict=True):
             heights = [100 * result[which][place][kind] for place in places]
             panel.bar([index + shift for index in range(len(places))], heights, 0.38, color=colour, label=which)
         panel.set_xticks(range(len(places)), [place.replace(".", "\n") for place in places], fontsize=8)
@@ -63,16 +58,14 @@ def variance_figure(result: dict[str, Any], task: str) -> "Figure":
 
 def readout_figure(result: dict[str, Any], task: str) -> "Figure":
     """A solved unembedding on the untouched body, beside what needs no learning."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.6, 3.0), layout="constrained")
+    figure = new_figure(4.6, 3.0)
     panel = figure.subplots()
     kinds = [one["kind"] for one in result["readouts"]]
-    for shift, (which, colour) in zip((-0.2, 0.2), (("train", "#E69F00"), ("test", "#0072B2")), strict=True):
+    for shift, (which, colour) in zip((-0.2, 0.2), (("train", YELLOW), ("test", BLUE)), strict=True):
         heights = [100 * one[f"{which}_accuracy"] for one in result["readouts"]]
         panel.bar([index + shift for index in range(len(kinds))], heights, 0.38, color=colour, label=which)
     floor = 100 * max(result["floors"].values())
-    panel.axhline(floor, color="#777777", linewidth=1, linestyle=(0, (1, 2)), label="floor")
+    panel.axhline(floor, color=GREY, linewidth=1, linestyle=DOTS, label="floor")
     panel.set_xticks(range(len(kinds)), kinds)
     panel.set_ylim(0, 104)
     panel.set_ylabel("accuracy, %")
@@ -93,9 +86,7 @@ def with_legend(figure: "Figure", title: str) -> "Figure":
 
 
 def causal_figure(result: dict[str, Any], task: str) -> "Figure":
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    figure = new_figure(7.2, 3.2)
     for panel, mode in zip(figure.subplots(1, 2, sharey=True), ("keep", "remove"), strict=True):
         for curve in result["curves"]:
             if curve["mode"] != mode:
@@ -113,11 +104,9 @@ def causal_figure(result: dict[str, Any], task: str) -> "Figure":
 
 def attention_figure(prompt: dict[str, Any]) -> "Figure":
     """A panel a head, a row a layer; rows look, columns are looked at."""
-    from matplotlib.figure import Figure
-
     maps, words = prompt["maps"], prompt["words"]
     layers, heads = len(maps), len(maps[0])
-    figure = Figure(figsize=(1.9 * heads + 0.7, 2.0 * layers + 0.4), layout="constrained")
+    figure = new_figure(1.9 * heads + 0.7, 2.0 * layers + 0.4)
     panels = figure.subplots(layers, heads, squeeze=False)
     for layer, row in enumerate(panels):
         for head, panel in enumerate(row):
@@ -133,9 +122,7 @@ def attention_figure(prompt: dict[str, Any]) -> "Figure":
 
 def circles_figure(subject: Subject, pair: tuple[int, int] | None = None) -> "Figure":
     """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    figure = new_figure(7.2, 3.4)
     panels = figure.subplots(1, 2)
     numbers = range(subject.config.task.vocab_size)
     for panel, parameters, label in zip(

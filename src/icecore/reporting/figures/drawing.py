@@ -1,0 +1,82 @@
+"""What the figures share: colours, lines of medians, and how they are finished and written."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, which colour-blind readers tell apart; lines differ in dashes and markers as well.
+BLUE, GREEN, ORANGE, SKY, PURPLE, YELLOW = "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#E69F00"
+GREY, LIGHT_GREY = "#777777", "#999999"
+COLOURS = {"Random": BLUE, "Normal": GREEN}
+MARKERS = {"Random": "o", "Normal": "^"}
+DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
+
+
+class Seeds(Protocol):
+    """A point of a line: what each seed has, the least first."""
+
+    @property
+    def values(self) -> tuple[float, ...]: ...
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_line(panel: Any, places: Sequence[float], along: Sequence[Seeds], **style: Any) -> None:
+    """Medians; all seeds between the ends of the bars."""
+    medians = [statistics.median(point.values) for point in along]
+    panel.errorbar(
+        places,
+        medians,
+        yerr=[
+            [middle - point.values[0] for point, middle in zip(along, medians, strict=True)],
+            [point.values[-1] - middle for point, middle in zip(along, medians, strict=True)],
+        ],
+        markersize=4,
+        linewidth=1.3,
+        capsize=2,
+        **style,
+    )
+
+
+def style_of(kind: str, is_first: bool) -> dict[str, Any]:
+    """Of Random or Normal; lines after the first have dashes and empty markers."""
+    return {
+        "color": COLOURS[kind],
+        "marker": MARKERS[kind],
+        "markerfacecolor": COLOURS[kind] if is_first else "white",
+        "linestyle": "-" if is_first else "--",
+    }
+
+
+def ticks_at(panel: Any, widths: Sequence[int]) -> None:
+    """A logarithmic axis of widths, each with its number."""
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(widths, [str(width) for width in widths])
+    panel.minorticks_off()
+
+
+def save(figure: "Figure", title: str, paths: Sequence[Path]) -> None:
+    """Finish the panels, with one legend for all of them, and write the figure."""
+    handles = {}
+    for panel in figure.axes:
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=7)
+        handles |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    write(figure, paths)
+
+
+def write(figure: "Figure", paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=200)

@@ -1,0 +1,101 @@
+"""Figure 7, accuracy against width, and the same with other initializations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from icecore.reporting.claim import seeds_by_setting
+from icecore.reporting.figures.drawing import (
+    BLUE,
+    DOTS,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    draw_line,
+    new_figure,
+    save,
+    ticks_at,
+)
+from icecore.store import Records
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.paper import ENTRIES, SCALES
+
+STYLES = {
+    "Random": {"color": BLUE, "marker": "o", "linestyle": "-"},
+    "Normal": {"color": GREEN, "marker": "^", "linestyle": "--"},
+    "Random, matched": {"color": ORANGE, "marker": "s", "linestyle": "-."},
+    "Random, lr 0.005": {"color": SKY, "marker": "D", "linestyle": ":"},
+    "Random, matched, lr 0.005": {"color": PURPLE, "marker": "v", "linestyle": ":"},
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One width of one line of one task: accuracies in %."""
+
+    task: str
+    line: str
+    width: int
+    values: tuple[float, ...]
+    floor: float
+
+
+def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
+    """What is recorded of Figure 7."""
+    return list(points_of(("fig7",), scale, preset, records).values())
+
+
+def initializations_of(scale: str, preset: str, records: Records) -> list[Point]:
+    """What is recorded of Random bodies, as the scripts initialize them and with the gain of width 1024."""
+    points = points_of(("fig7", "init"), scale, preset, records)
+    return [point for point in points.values() if point.line != "Normal"]
+
+
+def points_of(entries: Sequence[str], scale: str, preset: str, records: Records) -> dict[str, Point]:
+    """By setting, what is recorded of these entries' cells."""
+    by_setting = seeds_by_setting(records)
+    found: dict[str, Point] = {}
+    for entry in entries:
+        make = ENTRIES[entry].cells
+        assert make is not None
+        for cell in make(SCALES[scale], preset):
+            runs = by_setting.get(cell.setting)
+            if runs:
+                values = tuple(sorted(100 * run["accuracy"] for run in runs))
+                floor = 100 * max(runs[0]["floors"].values())
+                found[cell.setting] = Point(cell.task.name, line_of(cell), cell.model.width, values, floor)
+    return found
+
+
+def line_of(cell: Cell) -> str:
+    """What a cell's label says beside task and width, and what is not the scripts' own."""
+    _, column, *rest = cell.label.split(", ")
+    return ", ".join([column.split()[0], *(part for part in rest if part != "released")])
+
+
+def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
+    """A panel a task: medians as lines, all seeds between the ends of the bars, the floor dotted."""
+    tasks = list(dict.fromkeys(point.task for point in points))
+    columns = min(2, len(tasks))
+    rows = -(-len(tasks) // columns)
+    figure = new_figure(3.6 * columns, 2.6 * rows + 0.6)
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for panel, task in zip(panels, tasks, strict=False):
+        here = [point for point in points if point.task == task]
+        for index, (line, style) in enumerate(STYLES.items()):
+            along = sorted((point for point in here if point.line == line), key=lambda point: point.width)
+            places = [point.width * 1.03 ** (index - 1) for point in along]  # side by side, so that none hides another
+            if along:
+                draw_line(panel, places, along, label=line, clip_on=False, **style)
+        panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
+        ticks_at(panel, sorted({point.width for point in points}))
+        panel.set_ylim(0, 104)
+        panel.set_title(task, fontsize=9, loc="left")
+    for panel in panels[len(tasks) :]:
+        panel.remove()
+    for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
+        panel.set_xlabel("width", fontsize=8)
+    figure.supylabel("test accuracy, %", fontsize=9)
+    save(figure, title, paths)
