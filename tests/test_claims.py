@@ -7,9 +7,10 @@ import pytest
 from made_up import record, recorded
 
 from icecore.cli import main
-from icecore.reporting.claims import Spent, choices_of, claims_of, judge, spent_on
+from icecore.reporting.claims import Spent, claims_of, judge, spent_on
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
 from icecore.reporting.readme import filled
+from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.paper import ENTRIES, SCALES

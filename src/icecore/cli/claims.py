@@ -66,8 +66,9 @@ def merge_command(
 def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
 ) -> None:
-    from icecore.reporting.claims import choices_of, claims_of, grid_of, spent_on
+    from icecore.reporting.claims import claims_of, grid_of, spent_on
     from icecore.reporting.paper_numbers import SHARES
+    from icecore.reporting.share_claims import choices_of
     from icecore.store import Records
 
     claims = claims_of(names, scale, preset, Records(results, warn))
@@ -102,8 +103,9 @@ def show_rows(
     title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]], left: tuple[str, ...], markdown: bool
 ) -> None:
     if markdown:
-        for line in (headings, ("---",) * len(headings), *rows):
-            print(f"| {' | '.join(line)} |")
+        from icecore.reporting.markdown import markdown_table
+
+        print(markdown_table(headings, rows))
         return
     print_table(title, {heading: "left" if heading in left else "right" for heading in headings}, rows)
 

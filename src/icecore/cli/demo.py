@@ -26,6 +26,7 @@ def command(
     take a few minutes.
     """
     from icecore.reporting.figures.demo import draw_demo
+    from icecore.reporting.markdown import markdown_table
     from icecore.sweeps.demo import run_demo, total_steps
 
     started = time.monotonic()
@@ -42,8 +43,7 @@ def command(
         (row.task, *(", ".join(f"{100 * value:.1f}" for value in values) for values in columns_of(row))) for row in rows
     ]
     if markdown:
-        for line in (headings, ("---",) * len(headings), *cells):
-            print(f"| {' | '.join(line)} |")
+        print(markdown_table(headings, cells))
         return
     justify = dict.fromkeys(headings, "right") | {"task": "left"}
     print_table("Test accuracy, % (width 128, 2 layers; the same data for all)", justify, cells)

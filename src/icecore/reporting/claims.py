@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from icecore.analysis.moments import POSITIONS
 from icecore.models import Transformer, count_parameters
 from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
 from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
-from icecore.reporting.paper_numbers import EXPLAINED, LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number, Share
+from icecore.reporting.paper_numbers import EXPLAINED, LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number
+from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.inside import NAME as INSIDE
@@ -19,7 +19,6 @@ from icecore.sweeps.paper import ENTRIES, SCALES
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 
-DEFAULT_POSITIONS = "read"
 BODY = ("attention", "mlp", "norm")
 FEW = 3  # fewer seeds are no ground to look for reasons
 TRAIN = " (train)"  # ends the label of an accuracy on the training set
@@ -56,7 +55,10 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
         if name in SHARES:
             inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
-            found += [share_claim(name, cells[share.cell], share, scale, inside) for share in SHARES[name]]
+            found += [
+                share_claim(name, share, inside.get(cells[share.cell].setting, []), is_comparable=scale == "paper")
+                for share in SHARES[name]
+            ]
             continue
         wanted = NUMBERS.get(name)
         if wanted is None:
@@ -98,53 +100,6 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
         verdict,
         note="; ".join(notes),
     )
-
-
-def share_claim(name: str, cell: Cell, share: Share, scale: str, inside: dict[str, list[Record]]) -> Claim:
-    """At the default choices: every position that is read, the last layer after the final norm."""
-    values = shares_of(inside.get(cell.setting, []), share, DEFAULT_POSITIONS, share.place)
-    ours = median_of(values)
-    tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason
-    verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
-    if scale == "laptop":
-        tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
-    return Claim(name, share.label, share.paper, ours, len(values), spread_of(values), None, tolerance, reason, verdict)
-
-
-def shares_of(runs: list[Record], share: Share, positions: str, place: str) -> list[float]:
-    """Each seed's share in %."""
-    which = 0 if share.kind == "directions" else 1
-    return [100 * run["variance"][positions][place][which] for run in runs]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What the paper leaves open, and how far medians are from its numbers with it, in points on average."""
-
-    positions: str
-    last_layer: str  # before or after the final norm
-    difference: float
-    numbers: int
-
-
-def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Choice]:
-    """Every combination over the rows that were run, the closest to the paper first."""
-    inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
-    found: list[Choice] = []
-    for positions in POSITIONS:
-        for last_layer in ("before", "after"):
-            differences: list[float] = []
-            for name in names:
-                make = ENTRIES[name].cells
-                assert make is not None
-                cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
-                for share in SHARES[name]:
-                    place = share.place if last_layer == "after" else share.stream
-                    values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)
-                    differences += [abs(statistics.median(values) - share.paper)] if values else []
-            if differences:
-                found.append(Choice(positions, last_layer, statistics.fmean(differences), len(differences)))
-    return sorted(found, key=lambda choice: choice.difference)
 
 
 @dataclass(frozen=True)

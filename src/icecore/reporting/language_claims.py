@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
-from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape, Share
+from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape
+from icecore.reporting.share_claims import share_claim
 from icecore.store import Record
 from icecore.training.presets import source_of
 
 OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"
-DEFAULT_POSITIONS = "read"
 
 
 @dataclass(frozen=True)
@@ -111,17 +111,7 @@ def table5_claims(inside: Iterable[Record], scale: str, preset: str) -> list[Cla
     found = []
     for share in TABLE5:
         own = [run for run in runs if kind_of(run) == share.cell.split()[0] and width_of(run) == width]
-        found.append(share_claim(share, own, width, scale))
+        label = f"language, {share.label}".replace("512", str(width))
+        is_comparable = scale == "paper" and width == 512
+        found.append(share_claim("table5", share, own, is_comparable, label, f"; {OTHER_TEXT}"))
     return found
-
-
-def share_claim(share: Share, runs: Sequence[Record], width: int, scale: str) -> Claim:
-    which = 0 if share.kind == "directions" else 1
-    values = [100 * run["variance"][DEFAULT_POSITIONS][share.place][which] for run in runs]
-    ours = median_of(values)
-    verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
-    tolerance, reason = f"{share.tolerance.points:g}", f"{share.tolerance.reason}; {OTHER_TEXT}"
-    if scale == "laptop" or width != 512:
-        tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
-    label = f"language, {share.label}".replace("512", str(width))
-    return Claim("table5", label, share.paper, ours, len(values), spread_of(values), None, tolerance, reason, verdict)

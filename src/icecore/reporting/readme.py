@@ -5,6 +5,7 @@ from pathlib import Path
 
 from icecore.errors import InputError
 from icecore.reporting.claims import claims_of, grid_of
+from icecore.reporting.markdown import markdown_table
 from icecore.store import Records
 
 BEGIN, END = "<!-- results of table1, made by `make readme` -->", "<!-- end of results -->"
@@ -15,12 +16,11 @@ def results_table(results: Path) -> str:
     headings, rows = grid_of(claims)
     counts = [claim.n for claim in claims if claim.n]
     seeds = " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
-    lines = [f"| {' | '.join(line)} |" for line in (headings, ("---",) * len(headings), *rows)]
     measured = (
         f"Medians of {seeds} seeds; {len(counts)} of {len(claims)} cells are measured so far, the others have a dash."
     )
     differences = [f"{claim.cell} differs: {claim.note}." for claim in claims if claim.verdict == "differs"]
-    return "\n".join([*lines, "", " ".join([measured, *differences])])
+    return "\n".join([markdown_table(headings, rows), "", " ".join([measured, *differences])])
 
 
 def filled(text: str, results: Path) -> str:

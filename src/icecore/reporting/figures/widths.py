@@ -78,6 +78,7 @@ def line_of(cell: Cell) -> str:
 def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
     """A panel a task: medians as lines, all seeds between the ends of the bars, the floor dotted."""
     tasks = list(dict.fromkeys(point.task for point in points))
+    widths = sorted({point.width for point in points})
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
     figure = new_figure(3.6 * columns, 2.6 * rows + 0.6)
@@ -90,7 +91,8 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
             if along:
                 draw_line(panel, places, along, label=line, clip_on=False, **style)
         panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
-        ticks_at(panel, sorted({point.width for point in points}))
+        ticks_at(panel, widths)
+        panel.set_xlim(widths[0] / 1.25, widths[-1] * 1.25)
         panel.set_ylim(0, 104)
         panel.set_title(task, fontsize=9, loc="left")
     for panel in panels[len(tasks) :]:

@@ -1,0 +1,64 @@
+"""Tables 4, 5 and 7: shares of variance beside the paper's, and what the paper leaves open about them."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from icecore.analysis.moments import POSITIONS
+from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
+from icecore.reporting.paper_numbers import SHARES, Share
+from icecore.store import Record, Records
+from icecore.sweeps.inside import NAME as INSIDE
+from icecore.sweeps.paper import ENTRIES, SCALES
+
+DEFAULT_POSITIONS = "read"
+
+
+def share_claim(
+    name: str, share: Share, runs: Sequence[Record], is_comparable: bool, label: str = "", more: str = ""
+) -> Claim:
+    """At the default choices: every position that is read, the last layer after the final norm."""
+    values = shares_of(runs, share, DEFAULT_POSITIONS, share.place)
+    ours = median_of(values)
+    tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason + more
+    verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
+    if not is_comparable:
+        tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
+    spread = spread_of(values)
+    return Claim(name, label or share.label, share.paper, ours, len(values), spread, None, tolerance, reason, verdict)
+
+
+def shares_of(runs: Sequence[Record], share: Share, positions: str, place: str) -> list[float]:
+    """Each seed's share in %."""
+    which = 0 if share.kind == "directions" else 1
+    return [100 * run["variance"][positions][place][which] for run in runs]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the paper leaves open, and how far medians are from its numbers with it, in points on average."""
+
+    positions: str
+    last_layer: str  # before or after the final norm
+    difference: float
+    numbers: int
+
+
+def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Choice]:
+    """Every combination over the rows that were run, the closest to the paper first."""
+    inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
+    found: list[Choice] = []
+    for positions in POSITIONS:
+        for last_layer in ("before", "after"):
+            differences: list[float] = []
+            for name in names:
+                make = ENTRIES[name].cells
+                assert make is not None
+                cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
+                for share in SHARES[name]:
+                    place = share.place if last_layer == "after" else share.stream
+                    values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)
+                    differences += [abs(statistics.median(values) - share.paper)] if values else []
+            if differences:
+                found.append(Choice(positions, last_layer, statistics.fmean(differences), len(differences)))
+    return sorted(found, key=lambda choice: choice.difference)
