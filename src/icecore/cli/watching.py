@@ -169,6 +169,8 @@ def watching_stages() -> "Iterator[Callable[[str, int, int | None], None]]":
 
 def in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:
     words = f"loss {statistics.fmean(progress.loss):.4f}"
+    if progress.evaluated is not None:
+        return f"{words}, evaluating: {progress.evaluated:.0%}"
     accuracy = progress.accuracy or accuracy
     if accuracy:
         words += f", accuracy {min(accuracy):.3f}" + (f" to {max(accuracy):.3f}" if len(accuracy) > 1 else "")

@@ -30,13 +30,17 @@ from icecore.training.stream import Stream, WorkStream
 
 @dataclass(frozen=True)
 class Progress:
-    """What whoever watches a run is told: after `step` steps, each seed's loss, and its accuracy when measured."""
+    """What whoever watches a run is told: after `step` steps, each seed's loss, and its accuracy when measured.
+
+    While it is measured, `evaluated` is the share of the items that is done.
+    """
 
     step: int
     steps: int
     loss: list[float]
     accuracy: list[float] | None = None
     test_loss: list[float] | None = None
+    evaluated: float | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -80,6 +84,7 @@ def train_run(
     """
     prepare()
     steps = config.optimization.steps
+    on_test: dict[str, list[float]] = {}  # what was measured after the latest step that was looked at
     try:
         population = Population(
             config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
@@ -94,17 +99,20 @@ def train_run(
                 is_interrupted = parts.parallel.is_true_anywhere(interrupted.is_set(), device)
                 trainer.refuse_non_finite()
                 if cadence.looks_at(done, steps):
+                    loss = trainer.steps.loss.tolist()
                     on_test = {}
                     if done % cadence.evaluate_every == 0:
-                        on_test = evaluate(population, config.task, test)
-                    loss = trainer.steps.loss.tolist()
+                        on_test = evaluate(population, config.task, test, evaluating(watch, done, steps, loss, test))
                     trainer.report(Progress(done, steps, loss, on_test.get("accuracy"), on_test.get("loss")), watch)
                 if done % cadence.checkpoint_every == 0 or is_interrupted or done == steps:
                     trainer.save()
                 if is_interrupted:
                     kept = "" if folder is None else f", saved in {folder.path}"
                     raise Interrupted(f"interrupted after step {done}{kept}")
-        result = result_of(config, population, test, device)
+        if not on_test:  # at the last step
+            on_rows = evaluating(watch, steps, steps, trainer.steps.loss.tolist(), test)
+            on_test = evaluate(population, config.task, test, on_rows)
+        result = on_test | result_of(config, population, device)
         refuse_non_finite_result(result)
         result |= trainer.best(result["loss"]) | {"seconds": round(trainer.seconds, 3)}
     except (torch.OutOfMemoryError, MemoryError) as error:
@@ -233,17 +241,31 @@ def evaluate(
     return accuracies | {"loss": loss.tolist()} | units
 
 
+def evaluating(
+    watch: Watch | None, step: int, steps: int, loss: list[float], test: Batch
+) -> Callable[[int], None] | None:
+    """What tells a watcher how far an evaluation is: of a wide model on a CPU it takes minutes."""
+    if watch is None:
+        return None
+
+    def on_rows(rows: int) -> None:
+        if rows < len(test):
+            watch(Progress(step, steps, loss, evaluated=rows / len(test)))
+
+    return on_rows
+
+
 def refuse_non_finite_result(result: dict[str, Any]) -> None:
     for seed, loss in zip(result["seeds"], result["loss"], strict=True):
         require(math.isfinite(loss), f"the test loss of seed {seed} is not finite at the end; try a lower --lr")
 
 
-def result_of(config: RunConfig, population: Population, test: Batch, device: torch.device) -> dict[str, Any]:
+def result_of(config: RunConfig, population: Population, device: torch.device) -> dict[str, Any]:
+    """What a result has beside what was measured on test items."""
     trained, frozen = population.counts()
     train_set = config.task.train_set() if config.task.test_split == "separate" else None
     on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
     return {
-        **evaluate(population, config.task, test),
         **({"train_accuracy": on_train["accuracy"]} if on_train else {}),
         "seeds": list(config.seeds),
         "floors": config.task.floors(),
