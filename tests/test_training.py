@@ -262,6 +262,15 @@ def test_seeds_in_groups_are_the_seeds_together(trainable, monkeypatch):
         assert torch.allclose(value, apart.population.trained[name], rtol=1e-4, atol=1e-6), name
 
 
+def test_an_evaluation_tells_how_far_it_is(monkeypatch):
+    monkeypatch.setattr("icecore.training.population.LOGITS_EVALUATED_AT_ONCE", TASK.vocab_size * TASK.test_size // 4)
+    heard = []
+    result = ice.train(TASK, MODEL, evaluate_every=5, watch=heard.append, **SHORT).result
+    shares = {step: [one.evaluated for one in heard if one.step == step and one.evaluated] for step in (5, 12)}
+    assert shares == {5: [0.25, 0.5, 0.75], 12: [0.25, 0.5, 0.75]}
+    assert result["accuracy"] == ice.train(TASK, MODEL, evaluate_every=4, **SHORT).accuracy, "measured at its last look"
+
+
 def test_data_are_a_function_of_the_step():
     for task in (TASK, ModularAddition(modulus=11)):
         forward, backward = Stream(task, 16, 3, CPU), Stream(task, 16, 3, CPU)
