@@ -294,7 +294,7 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
         tmp_path / "bench" / "a.json",
         {"device": "mine", "rows": [{**row, "ms_per_seed_step": 4.0}, {**row, "width": 64, "ms_per_seed_step": 0.25}]},
     )
-    narrow = dataclasses.replace(needle, model=dataclasses.replace(needle.model, width=256))
+    narrow = dataclasses.replace(needle, model=Transformer(width=256))
     bench = bench_of(tmp_path, "mine")
     assert bench is not None
     assert bench.seconds(runner.Population(narrow, (0,))) == pytest.approx(12 + 1.06 * 10_000 * 0.001), "halfway"
