@@ -39,6 +39,19 @@ def test_three_directions_explain_a_cloud_of_rank_three():
     assert abs(float(moments.directions(1)[:, 0] @ directions[:, 0].double())) > 0.99
 
 
+def test_moments_hold_no_more_for_more_activations():
+    def bytes_held(moments: Moments) -> int:
+        return sum(value.nbytes for value in vars(moments).values() if isinstance(value, torch.Tensor))
+
+    moments = Moments(16)
+    held = []
+    for _ in range(20):
+        moments.add(torch.randn(100, 16))
+        held.append(bytes_held(moments))
+    assert set(held) == {16 * 8 + 16 * 16 * 8}
+    assert moments.count == 2000
+
+
 def test_a_far_mean_costs_no_precision():
     cloud = normal(4000, 8).double() + 1e3
     moments = Moments(8)
