@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,21 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
-import safetensors
 import torch
+from small_runs import CPU, MODEL, SHORT, TASK, Stop, copied, same_weights, stop_after, train_whole
 
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.models import Transformer
 from icecore.store import load_tensors
-from icecore.tasks import ModularAddition, Needle
+from icecore.tasks import ModularAddition
 from icecore.training import RunFolder, evaluate
 
-TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
-MODEL = Transformer(width=16, init="matched")
-SHORT = {"steps": 12, "batch": 16, "lr": 1e-2, "warmup_steps": 4, "seeds": 2}
-CPU = torch.device("cpu")
 FLAGS = ["--max-pairs", "3", "--values", "20", "--vocabulary", "40", "--test-size", "200", "--width", "16"]
 FLAGS += [
     "--init",
@@ -43,32 +37,12 @@ FLAGS += [
     "cpu",
 ]
 
-
-class Stop(Exception):
-    pass
-
-
-def stop_after(step):
-    def watch(progress):
-        if progress.step >= step:
-            raise Stop
-
-    return watch
-
-
-def same_weights(first: Path, second: Path) -> bool:
-    a, b = (load_tensors(path / "weights.safetensors")[0] for path in (first, second))
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+whole = pytest.fixture(scope="module")(train_whole)
 
 
 def run_json(capsys, *arguments) -> dict:
     assert main([str(argument) for argument in arguments]) == 0
     return json.loads(capsys.readouterr().out.splitlines()[-1])
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return ice.train(TASK, MODEL, out=tmp_path_factory.mktemp("whole"), **SHORT)
 
 
 @pytest.mark.parametrize("died_at", [1, 5, 11, 12])
@@ -161,65 +135,6 @@ def test_only_what_trained_is_stored_and_the_body_is_made_again(whole, tmp_path)
     assert with_body.path is not None
     assert "block0.q.weight" in load_tensors(with_body.path / "weights.safetensors")[0]
     RunFolder(with_body.path).load(CPU)
-
-
-def copied(whole, tmp_path) -> Path:
-    target = tmp_path / "needle" / whole.path.name
-    shutil.copytree(whole.path, target)
-    return target
-
-
-def test_another_body_is_refused_with_a_way_out(whole, tmp_path, monkeypatch):
-    path = copied(whole, tmp_path)
-    monkeypatch.setattr("icecore.models.transformer.BASE_STD", 0.03)  # as if random numbers had changed
-    with pytest.raises(InputError, match=r"frozen body of seed 0 .* train again with --with-body"):
-        RunFolder(path).load(CPU)
-
-
-@pytest.mark.parametrize("harm", ["truncated", "flipped", "emptied"])
-def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
-    file = copied(whole, tmp_path) / "weights.safetensors"
-    content = bytearray(file.read_bytes())
-    if harm == "truncated":
-        content = content[: len(content) // 2]
-    elif harm == "flipped":
-        content[-5] ^= 1
-    else:
-        content.clear()
-    file.write_bytes(content)
-    assert main(["evaluate", str(file.parent)]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("error: ")
-    assert "is damaged" in err
-    assert err.count("\n") == 1
-
-
-def test_a_damaged_checkpoint_is_refused_with_a_way_out(tmp_path):
-    with pytest.raises(Stop):
-        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
-    (checkpoint,) = tmp_path.glob("needle/*/checkpoint.safetensors")
-    content = bytearray(checkpoint.read_bytes())
-    content[-3] ^= 1
-    checkpoint.write_bytes(content)
-    with pytest.raises(InputError, match="checksum is wrong; delete it, and train again or --resume"):
-        ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
-    checkpoint.unlink()
-    ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
-
-
-def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, whole):
-    def full(*_arguments):
-        raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("safetensors.torch.save_file", full)
-        with pytest.raises(InputError, match=r"cannot write .*No space left on device"):
-            ice.train(TASK, MODEL, out=tmp_path, **SHORT)
-    (folder,) = tmp_path.glob("needle/*")
-    assert not any(path.name.startswith(".") for path in folder.iterdir()), "nothing half-written is left"
-    runs = ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
-    assert runs.path is not None
-    assert same_weights(whole.path, runs.path)
 
 
 def test_evaluate_show_and_export(whole, tmp_path, capsys):
@@ -324,63 +239,6 @@ def test_a_refused_run_leaves_no_folders(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_whose_weights_were_deleted_can_be_gone_on_with(tmp_path, whole):
-    folder = copied(whole, tmp_path / "out")
-    (folder / "weights.safetensors").unlink()
-    ice.train(TASK, MODEL, out=tmp_path / "out", resume=True, **SHORT)
-    assert same_weights(whole.path, folder)
-
-
-def edit(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-@pytest.mark.parametrize(
-    ("harm", "message"),
-    [
-        (lambda run: (run / "config.json").write_text("[]"), "config.json"),
-        (lambda run: (run / "config.json").write_text("{}"), "config.json"),
-        (lambda run: (run / "result.json").write_text("{}"), "result.json is damaged"),
-        (
-            lambda run: edit(run / "config.json", model={"name": "transformer", "settings": {"width": 32}}),
-            "does not fit config.json",
-        ),
-    ],
-)
-def test_files_that_were_changed_are_named(tmp_path, whole, capsys, harm, message):
-    run = copied(whole, tmp_path / "out")
-    harm(run)
-    assert main(["evaluate", str(run), "--device", "cpu"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert message in error
-    assert main(["show", str(run)]) in (0, 2)
-
-
-def test_a_disk_that_is_full_when_a_model_is_exported(tmp_path, whole, monkeypatch, capsys):
-    transformers = pytest.importorskip("transformers")
-
-    def full(_self, folder: Path) -> None:
-        Path(folder).mkdir(exist_ok=True)
-        (Path(folder) / "config.json").write_text("{}")
-        raise safetensors.SafetensorError("No space left on device")
-
-    monkeypatch.setattr(transformers.GPT2LMHeadModel, "save_pretrained", full)
-    assert main(["export", str(whole.path), str(tmp_path / "exported")]) == 2
-    assert "No space left on device; free it" in capsys.readouterr().err
-    assert not (tmp_path / "exported").exists()
-
-
-def test_what_a_killed_process_left_half_written_is_removed(tmp_path, whole):
-    folder = tmp_path / "needle" / whole.path.name
-    folder.mkdir(parents=True)
-    (folder / ".config.json.x1").write_text("{")
-    (folder / ".checkpoint.safetensors.x2").write_text("half")
-    runs = ice.train(TASK, MODEL, out=tmp_path, **SHORT)
-    assert runs.path == folder
-    assert not list(folder.glob(".*"))
-
-
 def test_seconds_are_those_of_all_sessions(tmp_path):
     with pytest.raises(Stop):
         ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(7), **SHORT)
@@ -392,38 +250,11 @@ def test_seconds_are_those_of_all_sessions(tmp_path):
     assert 1000 < runs.result["seconds"] < 1100
 
 
-def test_weights_that_the_last_step_has_spoilt_are_not_a_result(tmp_path):
-    spoilt = {**SHORT, "steps": 1, "lr": 1e38, "warmup_steps": 0}
-    with pytest.raises(InputError, match=r"is not finite .*try a lower --gain or --lr"):
-        ice.train(TASK, MODEL, "all", out=tmp_path, **spoilt)
-    assert not list(tmp_path.glob("*/*/result.json"))
-
-
 def test_a_batch_that_cannot_be_divided_leaves_no_folder(tmp_path):
     task = ModularAddition(modulus=11)  # 114 items: 50, 50 and 14 of them, which 5 does not divide
     with pytest.raises(InputError, match="a batch of 14 cannot be divided"):
         ice.train(task, MODEL, out=tmp_path, steps=3, batch=50, accumulate=5)
     assert not list(tmp_path.iterdir())
-
-
-def test_out_of_memory_before_the_first_step_is_no_traceback(monkeypatch):
-    def explode(*_arguments, **_settings):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr("icecore.training.loop.Population", explode)
-    with pytest.raises(InputError, match="out of memory with batch 16"):
-        ice.train(TASK, MODEL, **SHORT)
-
-
-def test_out_of_memory_names_what_to_try(monkeypatch):
-    def explode(*_arguments, **_settings):
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr("icecore.training.population.Group.logits", explode)
-    with pytest.raises(
-        InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
-    ):
-        ice.train(TASK, MODEL, **SHORT)
 
 
 def test_a_users_task_trains_and_loads_again(tmp_path, capsys):
