@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from twins import results_by_place
 
 import icecore as ice
@@ -87,6 +88,23 @@ def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
         twins = results_by_place(population, plain_work(batch))
     for name, value in ours.items():
         assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+@pytest.mark.parametrize("vocabulary", [5, 1000, 4096, 4097, 10_000, 50_257])
+def test_losses_of_rows_of_any_width_are_torchs(vocabulary):
+    generator = torch.Generator("cuda").manual_seed(0)
+    logits = 4 * torch.randn((2, 70, vocabulary), generator=generator, device="cuda")
+    logits[0, 0, 0] = 80.0
+    targets = torch.randint(vocabulary, (70,), generator=generator, device="cuda")
+    weight = torch.rand(70, generator=generator, device="cuda")
+    leaf = logits.clone().requires_grad_()
+    each = F.cross_entropy(leaf.flatten(0, 1), targets.repeat(2), reduction="none").view(2, 70) * weight
+    (expected,) = torch.autograd.grad(each.sum(), leaf)
+    loss, gradient = chunked.loss_and_gradient(logits, targets, weight, torch.float32)
+    assert torch.allclose(loss, each, rtol=1e-5, atol=1e-5)
+    assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+    rounded = chunked.loss_and_gradient(logits, targets, weight, torch.bfloat16)[1]
+    assert torch.allclose(rounded.float(), expected, rtol=0.01, atol=1e-6)
 
 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])

@@ -84,8 +84,7 @@ def loss_and_gradient(
     if logits.device.type == "cuda" and logits.dtype == torch.float32:
         from icecore.models import kernels
 
-        if logits.shape[2] <= kernels.WIDEST:
-            return kernels.cross_entropy(logits, targets, weight, dtype)
+        return kernels.cross_entropy(logits, targets, weight, dtype)
     log_probabilities = logits.log_softmax(dim=-1)
     of_target = targets.expand(logits.shape[:2]).unsqueeze(-1)
     loss = -log_probabilities.gather(-1, of_target).squeeze(-1) * weight

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
-"""Cross-entropy of a row of logits and its gradient, reading the row once."""
+"""Cross-entropy of a row of logits and its gradient, in one kernel."""
 
 import torch
 import triton
@@ -7,7 +7,8 @@ import triton.language as tl
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-WIDEST = 2**15  # logits of a row that one program can hold
+NARROW = 4096  # logits of a row that one program holds; of more, so few programs fit that memory waits for them
+BLOCK = 2048  # logits of a wide row at a time
 
 
 @triton.jit
@@ -29,6 +30,34 @@ def cross_entropy_kernel(
     tl.store(gradient + at * vocabulary + column, result.to(gradient.dtype.element_ty), mask=here)
 
 
+@triton.jit
+def wide_cross_entropy_kernel(
+    logits, targets, weight, loss, gradient, rows,
+    VOCABULARY: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A wide row is read twice, the second time mostly from the cache."""
+    at = tl.program_id(1).to(tl.int64) * rows + tl.program_id(0)
+    logits += at * VOCABULARY
+    gradient += at * VOCABULARY
+    target, share = tl.load(targets + tl.program_id(0)), tl.load(weight + tl.program_id(0))
+    largest = tl.full((BLOCK,), -float("inf"), tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)  # of exponentials, in units of exp(largest): a sum for each lane
+    for begin in range(0, VOCABULARY, BLOCK):
+        column = begin + tl.arange(0, BLOCK)
+        value = tl.load(logits + column, mask=column < VOCABULARY, other=-float("inf")).to(tl.float32)
+        before, largest = largest, tl.maximum(largest, value)
+        unit = tl.where(largest == -float("inf"), 0.0, largest)  # a lane that has seen nothing yet
+        total = total * tl.exp(before - unit) + tl.exp(value - unit)
+    most = tl.max(largest, axis=0)
+    log_total = tl.log(tl.sum(total * tl.exp(largest - most), axis=0)) + most
+    tl.store(loss + at, (log_total - tl.load(logits + target).to(tl.float32)) * share)
+    for begin in range(0, VOCABULARY, BLOCK):
+        column = begin + tl.arange(0, BLOCK)
+        value = tl.load(logits + column, mask=column < VOCABULARY, other=-float("inf")).to(tl.float32)
+        result = (tl.exp(value - log_total) - tl.where(column == target, 1.0, 0.0)) * share
+        tl.store(gradient + column, result.to(gradient.dtype.element_ty), mask=column < VOCABULARY)
+
+
 def cross_entropy(
     logits: Float[Tensor, "seed row vocab"],
     targets: Int64[Tensor, " row"],
@@ -39,16 +68,11 @@ def cross_entropy(
     seeds, rows, vocabulary = logits.shape
     loss = torch.empty((seeds, rows), dtype=torch.float32, device=logits.device)
     gradient = torch.empty_like(logits, dtype=dtype, memory_format=torch.contiguous_format)
-    padded = triton.next_power_of_2(vocabulary)
-    cross_entropy_kernel[(rows, seeds)](
-        logits.contiguous(),
-        targets.contiguous(),
-        weight.contiguous(),
-        loss,
-        gradient,
-        rows,
-        vocabulary,
-        PADDED=padded,
-        num_warps=min(16, max(1, padded // 512)),
-    )
+    tensors = logits.contiguous(), targets.contiguous(), weight.contiguous(), loss, gradient
+    if vocabulary <= NARROW:
+        padded = triton.next_power_of_2(vocabulary)
+        warps = max(1, padded // 512)
+        cross_entropy_kernel[(rows, seeds)](*tensors, rows, vocabulary, PADDED=padded, num_warps=warps)
+    else:
+        wide_cross_entropy_kernel[(rows, seeds)](*tensors, rows, VOCABULARY=vocabulary, BLOCK=BLOCK, num_warps=8)
     return loss, gradient
