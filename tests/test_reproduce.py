@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import importlib
 import json
 import os
 import random
@@ -133,6 +134,29 @@ def test_a_disk_that_fills_up_amid_a_record_leaves_no_half_line(tmp_path):
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "InputError: cannot write" in ended.stderr
     assert (tmp_path / "runs.jsonl").read_bytes() == before
+
+
+def test_a_result_names_the_source_that_ran_not_the_one_at_its_end(tmp_path, monkeypatch):
+    """A commit may be named from outside, and wrongly; the hash is of the files, taken when the command begins."""
+    provenance = importlib.import_module("icecore.store.provenance")  # the package has a function of that name
+    package = tmp_path / "icecore"
+    (package / "store").mkdir(parents=True)
+    (package / "a.py").write_text("one")
+    monkeypatch.setattr(provenance, "__file__", str(package / "store" / "provenance.py"))
+    monkeypatch.setenv("ICECORE_COMMIT", "abc")
+    for cached in (provenance.source, provenance.commit):
+        cached.cache_clear()
+    provenance.remember_source()
+    began = provenance.source()
+    (package / "a.py").write_text("two")
+    monkeypatch.setenv("ICECORE_COMMIT", "def")
+    assert (provenance.source(), provenance.commit()) == (began, "abc")
+    for cached in (provenance.source, provenance.commit):
+        cached.cache_clear()
+    assert provenance.source() != began
+    monkeypatch.undo()
+    for cached in (provenance.source, provenance.commit):
+        cached.cache_clear()
 
 
 def test_where_the_data_lay_is_no_result(tmp_path):

@@ -44,10 +44,11 @@ def analyze_command(
     from icecore.analysis.moments import POSITIONS
     from icecore.process import prepare
     from icecore.reporting.inside import Subject, analyses_for, look_inside
-    from icecore.store import provenance, write_json
+    from icecore.store import provenance, remember_source, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
     prepare()
+    remember_source()
     if positions not in POSITIONS:
         raise unknown_name("choice of positions", positions, list(POSITIONS))
     pair = None if components is None else parse_components(components)

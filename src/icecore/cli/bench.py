@@ -52,8 +52,10 @@ def command(
     padded, items from plain Python; needs the extra huggingface). All are ms for one step of one seed.
     """
     from icecore.process import prepare
+    from icecore.store import remember_source
 
     prepare()
+    remember_source()
     if what is What.data:
         bench_data(json)
     elif what is What.precision:

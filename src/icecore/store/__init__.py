@@ -1,7 +1,7 @@
 """Files that are there whole or not at all."""
 
 from icecore.store.files import read_json, remove_remains, write_json, write_whole
-from icecore.store.provenance import command, commit, provenance
+from icecore.store.provenance import command, commit, provenance, remember_source, source
 from icecore.store.records import Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
 
@@ -14,8 +14,10 @@ __all__ = [
     "load_tensors",
     "provenance",
     "read_json",
+    "remember_source",
     "remove_remains",
     "save_tensors",
+    "source",
     "write_json",
     "write_whole",
 ]

@@ -1,5 +1,7 @@
 """Where a stored result comes from."""
 
+import functools
+import hashlib
 import os
 import platform
 import shlex
@@ -11,11 +13,12 @@ COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source that is no reposi
 
 
 def provenance(device: str) -> dict[str, str]:
-    """Commit, command, device and versions, for whoever reads the result later."""
+    """Commit, source, command, device and versions, for whoever reads the result later."""
     import torch
 
     return {
         "commit": commit(),
+        "source": source(),
         "command": command(),
         "device": device,
         "python": platform.python_version(),
@@ -33,6 +36,23 @@ def without_folder(argument: str) -> str:
     return Path(argument).name if Path(argument).is_absolute() else argument
 
 
+def remember_source() -> None:
+    """Look at the source now, when a long command begins: by its end the files may be others than those that ran."""
+    commit()
+    source()
+
+
+@functools.cache
+def source() -> str:
+    """A hash of the package's own files: a commit can be named by mistake, this cannot."""
+    folder = Path(__file__).parents[1]
+    sha = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        sha.update(f"{path.relative_to(folder).as_posix()}\n".encode() + path.read_bytes())
+    return sha.hexdigest()[:12]
+
+
+@functools.cache
 def commit() -> str:
     """The commit of the source, with a + if files differ from it; `unknown` outside a repository."""
     named = os.environ.get(COMMIT_VARIABLE)

@@ -14,7 +14,7 @@ Warn = Callable[[str], None]
 
 NAME = "runs.jsonl"
 # What may differ between two records of one run: when, where and how fast it was made.
-CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "command")
+CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
 
 
 class Records:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
-from icecore.store import Records
+from icecore.store import Records, remember_source
 from icecore.sweeps.runner import Failure, Measured, Population, Stored, held, measure, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
@@ -68,6 +68,7 @@ def collect(
 
 def train_on_worker(population: Population, runs: str, device: str, precision: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
+    remember_source()
     while True:
         with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's may lie in the same folder
             if is_ours:

@@ -33,6 +33,6 @@ def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]
 
 def inside_records(runs: Runs, records: list[Record]) -> Iterator[Record]:
     """One record a seed: what names the run, and what is inside."""
-    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "commit", "command", "config")
+    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "commit", "source", "command", "config")
     for record, variance in zip(records, variance_of(runs), strict=True):
         yield {**{name: record[name] for name in kept}, "variance": variance}

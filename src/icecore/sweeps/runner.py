@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
-from icecore.store import Record, Records, command, commit
+from icecore.store import Record, Records, command, commit, remember_source, source
 from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
@@ -115,6 +115,7 @@ def run_missing(
     Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
     is at, or has recorded meanwhile, is left to it.
     """
+    remember_source()
     chosen = pick_precision(precision, pick_device(device))
     failures: list[Failure] = []
     for population in populations:
@@ -168,6 +169,7 @@ def records_of(runs: Runs) -> Iterator[Record]:
             **shared,
             "seeds_at_once": len(runs.config.seeds),
             "commit": commit(),
+            "source": source(),
             "command": command(),
             "config": config.as_json(),
         }
