@@ -110,7 +110,7 @@ def test_losses_of_rows_of_any_width_are_torchs(vocabulary):
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatch):
     """In float32 with kernels, in several chunks; and in bfloat16, about the same."""
-    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 100 * 1000)
+    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cuda", 100 * 1000)
     model, sizes, device = (
         Transformer(width=64, layers=3, heads=2, init="matched"),
         Sizes(1000, 128),

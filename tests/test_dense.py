@@ -36,7 +36,7 @@ def gradients_of(loss: torch.Tensor, leaves: dict[str, torch.Tensor]) -> dict[st
 @pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
 @pytest.mark.parametrize("trainable", ["embeddings", "all", "unembed", "token+unembed"])
 def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, attention, monkeypatch):
-    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 50 * VOCABULARY)  # several chunks
+    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cpu", 50 * VOCABULARY)  # several chunks
     model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
     population = Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64)
     batch = text(3)
@@ -61,7 +61,7 @@ def test_windows_that_are_not_scored_everywhere_take_the_other_way():
 
 
 def test_chunked_losses_are_torchs(monkeypatch):
-    monkeypatch.setattr(chunked, "LOGITS_AT_ONCE", 3 * VOCABULARY)
+    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cpu", 3 * VOCABULARY)
     generator = torch.Generator().manual_seed(1)
     hidden = torch.randn(2, 10, 6, generator=generator, dtype=torch.float64, requires_grad=True)
     unembed = torch.randn(2, VOCABULARY, 6, generator=generator, dtype=torch.float64, requires_grad=True)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-LOGITS_AT_ONCE = 2**26  # 400 MB with their gradient
+LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**27}  # 800 MB with their gradient in bfloat16
 
 
 class ChunkedCrossEntropy(torch.autograd.Function):
@@ -22,7 +22,8 @@ class ChunkedCrossEntropy(torch.autograd.Function):
         for_hidden, for_unembed = ctx.needs_input_grad[:2]
         matrix = unembed.to(hidden.dtype)
         losses, d_hidden, d_unembed = unembed.new_zeros(len(hidden)), [], None
-        for part in equal_parts(hidden.shape[1], LOGITS_AT_ONCE // (len(unembed) * unembed.shape[1])):
+        most = LOGITS_AT_ONCE[hidden.device.type] // (len(unembed) * unembed.shape[1])
+        for part in equal_parts(hidden.shape[1], most):
             rows = hidden[:, part]
             logits = product(rows, matrix.transpose(1, 2), unembed.dtype)
             loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)

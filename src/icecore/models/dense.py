@@ -4,6 +4,7 @@ Nothing is left out and nothing is shared, so there is no index: linear maps and
 attention on windows. Tensors are (seed, token, channel), as in `packed`, whose parts these are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from icecore.models.base import Parameters
 from icecore.models.fused import Nodes
-from icecore.models.packed import gelu, linear, norm, select
+from icecore.models.packed import gelu, linear, norm, select, without_bias
 from icecore.models.transformer import Transformer
 
 SHORTEST = 65  # tokens of a window; up to 64, `packed` has a kernel for attention, and shares beginnings
@@ -42,37 +43,40 @@ class Windows:
         return tuple(self.tokens.shape)
 
 
+def joined(model: Transformer) -> str:
+    """Of `packed.units`."""
+    return "kv" if model.attention == "prefix-sum" else "qkv"
+
+
 def dense_hidden(
     model: Transformer, embeddings: Parameters, body: Parameters, windows: Windows, dtype: torch.dtype
 ) -> Float[Tensor, "seed token width"]:
-    """What the unembedding reads, in `dtype`. `body` is of `packed.body_for_computing`."""
+    """What the unembedding reads, in `dtype`. `body` is of `packed.body_for_computing`, with its maps `joined`."""
     batch, length = windows.tokens.shape
     tokens: Int32[Tensor, " token"] = windows.tokens.flatten().int()
     embedded = select(embeddings["token"], tokens).unflatten(1, (batch, length))
     stream = (embedded + embeddings["position"][:, None, :length]).flatten(1, 2)
     x, stream = norm(stream, None, body, "block0.attention_norm", dtype)
-    stream, added = stream.to(dtype), None  # what is added to the stream, by the norm that follows
+    stream, added, shift = stream.to(dtype), None, None  # both are added to the stream by the norm that follows
     for layer in range(model.layers):
         block = f"block{layer}"
         if layer > 0:
-            x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype)
-        kv = linear(x, body, f"{block}.kv")
-        q = x if model.attention == "prefix-sum" else linear(x, body, f"{block}.q")
-        mixed = attend_windows(model, q, kv, length)
-        x, stream = norm(stream, linear(mixed, body, f"{block}.out"), body, f"{block}.mlp_norm", dtype)
-        added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
-    return norm(stream, added, body, "final_norm", dtype)[0]
+            x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype, shift)
+        read = linear(x, body, f"{block}.{joined(model)}").split(model.width, dim=-1)
+        added, shift = without_bias(attend_windows(model, read, length), body, f"{block}.out")
+        x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
+        added, shift = without_bias(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
+    return norm(stream, added, body, "final_norm", dtype, shift)[0]
 
 
-def attend_windows(model: Transformer, q: Nodes, kv: Float[Tensor, "seed token both"], length: int) -> Nodes:
-    """Each token's mix of the values of its window up to itself."""
-    key, value = kv.chunk(2, dim=-1)
+def attend_windows(model: Transformer, read: Sequence[Nodes], length: int) -> Nodes:
+    """Each token's mix of the values of its window up to itself; `read` are queries, keys and values, as `joined`."""
 
     def by_window(x: Nodes) -> Float[Tensor, "window head seq channel"]:
         return x.reshape(-1, length, model.heads, model.width // model.heads).transpose(1, 2)
 
     if model.attention == "prefix-sum":
-        mixed = by_window(value).cumsum(dim=2)
+        mixed = by_window(read[-1]).cumsum(dim=2)
     else:
-        mixed = F.scaled_dot_product_attention(by_window(q), by_window(key), by_window(value), is_causal=True)
-    return mixed.transpose(1, 2).reshape(q.shape)
+        mixed = F.scaled_dot_product_attention(*(by_window(x) for x in read), is_causal=True)
+    return mixed.transpose(1, 2).reshape(read[0].shape)

@@ -57,13 +57,14 @@ class Norm(torch.autograd.Function):
     """`norm` by kernels that keep nothing but the sum."""
 
     @staticmethod
-    def forward(ctx, x, added, weight, bias, dtype: torch.dtype):
+    def forward(ctx, x, added, shift, weight, bias, dtype: torch.dtype):
         from icecore.models import kernels
 
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
-        y, total = kernels.norm_forward(x, added, weight, bias, dtype, NORM_EPSILON)
+        y, total = kernels.norm_forward(x, added, shift, weight, bias, dtype, NORM_EPSILON)
         ctx.save_for_backward(total, weight)
+        ctx.shift_type = None if shift is None else shift.dtype
         return y, total.view_as(total)
 
     @staticmethod
@@ -72,8 +73,11 @@ class Norm(torch.autograd.Function):
 
         total, weight = ctx.saved_tensors
         d_kept = None if d_kept is None else d_kept.contiguous()
-        d_x, d_weight, d_bias = kernels.norm_backward(total, d_y.contiguous(), d_kept, weight, NORM_EPSILON)
-        return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
+        d_x, d_shift, d_weight, d_bias = kernels.norm_backward(
+            total, d_y.contiguous(), d_kept, weight, NORM_EPSILON, shifted=ctx.shift_type is not None
+        )
+        d_shift = None if d_shift is None else d_shift.to(ctx.shift_type)
+        return *wanted(ctx, (d_x, d_x, d_shift, d_weight, d_bias)), None
 
 
 class NormAndPick(torch.autograd.Function):
@@ -84,7 +88,7 @@ class NormAndPick(torch.autograd.Function):
         from icecore.models import kernels
 
         weight, bias = both_or_neither(x, weight, bias)
-        y, total = kernels.norm_forward(x, added, weight, bias, x.dtype, NORM_EPSILON)
+        y, total = kernels.norm_forward(x, added, None, weight, bias, x.dtype, NORM_EPSILON)
         ctx.save_for_backward(total, weight, index)
         return y, y.index_select(1, index), total.index_select(1, index)
 
@@ -94,7 +98,7 @@ class NormAndPick(torch.autograd.Function):
 
         total, weight, index = ctx.saved_tensors
         d_y = kernels.add_rows(d_y.contiguous(), index, d_y_picked)
-        d_x, d_weight, d_bias = kernels.norm_backward(total, d_y, None, weight, NORM_EPSILON)
+        d_x, _, d_weight, d_bias = kernels.norm_backward(total, d_y, None, weight, NORM_EPSILON)
         d_x = kernels.add_rows(d_x, index, d_total_picked)
         return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
 

@@ -32,14 +32,18 @@ LONGEST_FUSED = 64  # tokens of a sequence that `kernels` can take
 WIDEST_EXACT_HEAD = 64
 
 
-def units(model: Transformer) -> dict[str, list[str]]:
-    """The parts of the body that are computed with, and the parameters that each is made of."""
+def units(model: Transformer, joined: str) -> dict[str, list[str]]:
+    """The parts of the body that are computed with, and the parameters that each is made of.
+
+    `joined` are the maps of what attention reads that are one product: "kv" or, if all run on the same nodes, "qkv".
+    """
     made_of: dict[str, list[str]] = {"final_norm": ["final_norm"]}
     for layer in range(model.layers):
         block = f"block{layer}"
         for part in ("attention_norm", "q", "out", "mlp_norm", "mlp_in", "mlp_out"):
-            made_of[f"{block}.{part}"] = [f"{block}.{part}"]
-        made_of[f"{block}.kv"] = [f"{block}.k", f"{block}.v"]
+            if part not in joined:
+                made_of[f"{block}.{part}"] = [f"{block}.{part}"]
+        made_of[f"{block}.{joined}"] = [f"{block}.{part}" for part in joined]
     return made_of
 
 
@@ -49,14 +53,14 @@ def is_of_body_type(name: str) -> bool:
 
 
 def body_for_computing(
-    model: Transformer, parameters: Parameters, wanted: Callable[[list[str]], bool], dtype: torch.dtype
+    model: Transformer, parameters: Parameters, wanted: Callable[[list[str]], bool], dtype: torch.dtype, joined: str
 ) -> dict[str, Tensor]:
     """The units' weights and biases in the type to compute with, of those made of parameters that are `wanted`.
 
     A frozen bias of zeros, or a frozen norm's weight of ones, is left out: adding or multiplying it is nothing.
     """
     body: dict[str, Tensor] = {}
-    for unit, parts in units(model).items():
+    for unit, parts in units(model, joined).items():
         for kind in ("weight", "bias"):
             members = [f"{part}.{kind}" for part in parts]
             if not wanted(members):
@@ -109,11 +113,16 @@ def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed 
     return F.embedding(index, values.flatten(0, 1)).view(seeds, -1, values.shape[2])
 
 
-def norm(x: Nodes, added: Nodes | None, body: Parameters, name: str, dtype: torch.dtype) -> tuple[Nodes, Nodes]:
-    """The norm of x + added, and that sum, which is the residual stream: both in one pass, as are their gradients."""
+def norm(
+    x: Nodes, added: Nodes | None, body: Parameters, name: str, dtype: torch.dtype, shift: Tensor | None = None
+) -> tuple[Nodes, Nodes]:
+    """The norm of x + added + shift, and that sum, which is the residual stream: both in one pass, as are gradients.
+
+    `shift` is of `without_bias`, and is None on a CPU.
+    """
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
     if x.device.type == "cuda":
-        return Norm.apply(x, added, weight, bias, dtype)
+        return Norm.apply(x, added, shift, weight, bias, dtype)
     x = x if added is None else x + added
     return plain_norm(x, weight, bias).to(dtype), x
 
@@ -144,6 +153,20 @@ def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node ou
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
     if bias is not None and bias.requires_grad and x.device.type == "cuda":
         return Affine.apply(x, weight, bias)
+    return plain_linear(x, weight, bias)
+
+
+def without_bias(
+    x: Nodes, body: Parameters, name: str
+) -> tuple[Float[Tensor, "seed node output"], Float[Tensor, "seed output"] | None]:
+    """`linear`, of which a bias that trains is left to the norm that follows: there its gradient is at hand."""
+    weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
+    if bias is not None and bias.requires_grad and x.device.type == "cuda":
+        return plain_linear(x, weight, None), bias
+    return plain_linear(x, weight, bias), None
+
+
+def plain_linear(x: Nodes, weight: Tensor, bias: Tensor | None) -> Float[Tensor, "seed node output"]:
     if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
         return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
     if bias is None:

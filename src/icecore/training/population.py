@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import LSTM, Model, Sizes, Transformer, initialize, lstm, packed, trained_names
+from icecore.models import LSTM, Model, Sizes, Transformer, dense, initialize, lstm, packed, trained_names
 from icecore.models.chunked import chunked_cross_entropy
-from icecore.models.dense import Windows, dense_hidden
+from icecore.models.dense import Windows
 from icecore.models.lstm import PackedSequences
 from icecore.models.packing import Packing
 from icecore.tasks import Batch
@@ -120,7 +120,7 @@ class Group:
         self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in leaves.items()}
         self.frozen = {name: value[seeds] for name, value in population.frozen.items()}
         self.parameters = {**self.leaves, **self.frozen}
-        self.frozen_body: dict[str, Tensor] | None = None
+        self.frozen_body: dict[str, dict[str, Tensor]] = {}  # by the maps that are joined
         self.blocks: list[list[Tensor]] | None = None
 
     def logits(self, work: Work) -> Float[Tensor, "seed query vocab"]:
@@ -148,8 +148,9 @@ class Group:
     def hidden(self, model: Transformer, inputs: Packing | Windows) -> Float[Tensor, "seed query width"]:
         """What the unembedding reads at the scored positions."""
         if isinstance(inputs, Packing):
-            return packed.packed_hidden(model, self.parameters, self.body(model), inputs, self.dtype)
-        return dense_hidden(model, self.parameters, self.body(model), inputs, self.dtype)
+            return packed.packed_hidden(model, self.parameters, self.body(model, "kv"), inputs, self.dtype)
+        body = self.body(model, dense.joined(model))
+        return dense.dense_hidden(model, self.parameters, body, inputs, self.dtype)
 
     def plain_logits(self, batch: Batch) -> Float[Tensor, "seed query vocab"]:
         """All logits of the model as it is written, of which the scored ones are picked: the twin of the rest."""
@@ -166,18 +167,19 @@ class Group:
     def parameters_of(self, index: int) -> dict[str, Tensor]:
         return {name: value[index] for name, value in self.parameters.items()}
 
-    def body(self, model: Transformer) -> dict[str, Tensor]:
-        """The body to compute with; its frozen part is made once."""
+    def body(self, model: Transformer, joined: str) -> dict[str, Tensor]:
+        """The body to compute with, of `packed.units`; its frozen part is made once."""
 
         def trains(names: list[str]) -> bool:
             return any(name in self.leaves for name in names)
 
-        if self.frozen_body is None:
+        if joined not in self.frozen_body:
             with torch.no_grad():
-                self.frozen_body = packed.body_for_computing(
-                    model, self.parameters, lambda names: not trains(names), self.dtype
+                self.frozen_body[joined] = packed.body_for_computing(
+                    model, self.parameters, lambda names: not trains(names), self.dtype, joined
                 )
-        return self.frozen_body | packed.body_for_computing(model, self.parameters, trains, self.dtype)
+        of_trained = packed.body_for_computing(model, self.parameters, trains, self.dtype, joined)
+        return self.frozen_body[joined] | of_trained
 
     def lstm_logits(self, model: LSTM, inputs: PackedSequences) -> Iterator[Float[Tensor, "query vocab"]]:
         """Seed by seed: the fused kernel knows one network."""

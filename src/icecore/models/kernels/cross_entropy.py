@@ -74,5 +74,5 @@ def cross_entropy(
         warps = max(1, padded // 512)
         cross_entropy_kernel[(rows, seeds)](*tensors, rows, vocabulary, PADDED=padded, num_warps=warps)
     else:
-        wide_cross_entropy_kernel[(rows, seeds)](*tensors, rows, VOCABULARY=vocabulary, BLOCK=BLOCK, num_warps=8)
+        wide_cross_entropy_kernel[(rows, seeds)](*tensors, rows, VOCABULARY=vocabulary, BLOCK=BLOCK, num_warps=16)
     return loss, gradient

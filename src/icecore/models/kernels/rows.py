@@ -76,8 +76,9 @@ def add_rows(out: Rows, index: Int32[Tensor, " item"], values: Float[Tensor, "se
 
 @triton.jit
 def norm_forward_kernel(
-    x, added, total, y, weight, bias, rows, epsilon,
-    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, ADDS: tl.constexpr, AFFINE: tl.constexpr,
+    x, added, shift, total, y, weight, bias, rows, epsilon,
+    WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
+    ADDS: tl.constexpr, SHIFTS: tl.constexpr, AFFINE: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1).to(tl.int64)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -86,7 +87,10 @@ def norm_forward_kernel(
     at = seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :]
     value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
     if ADDS:
-        value = (value + tl.load(added + at, mask=here, other=0.0).to(tl.float32)).to(total.dtype.element_ty)
+        value += tl.load(added + at, mask=here, other=0.0).to(tl.float32)
+        if SHIFTS:
+            value += tl.load(shift + seed * WIDTH + column, mask=column < WIDTH, other=0.0).to(tl.float32)[None, :]
+        value = value.to(total.dtype.element_ty)
         tl.store(total + at, value, mask=here)
         value = value.to(tl.float32)
     centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
@@ -100,17 +104,19 @@ def norm_forward_kernel(
 
 @triton.jit
 def norm_backward_kernel(
-    x, d_y, d_kept, d_x, weight, d_weight, d_bias, rows, epsilon,
+    x, d_y, d_kept, d_x, weight, d_shift, d_weight, d_bias, rows, epsilon,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, TURNS: tl.constexpr,
-    AFFINE: tl.constexpr, KEPT: tl.constexpr,
+    SHIFTS: tl.constexpr, AFFINE: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
     seed = tl.program_id(1).to(tl.int64)
     column = tl.arange(0, PADDED)
     on_width = column < WIDTH
     if AFFINE:
         scale = tl.load(weight + seed * WIDTH + column, mask=on_width, other=0.0).to(tl.float32)
-        sum_weight = tl.zeros((BLOCK, PADDED), tl.float32)
-        sum_bias = tl.zeros((BLOCK, PADDED), tl.float32)
+        sum_weight = tl.zeros((PADDED,), tl.float32)
+        sum_bias = tl.zeros((PADDED,), tl.float32)
+    if SHIFTS:
+        sum_shift = tl.zeros((PADDED,), tl.float32)
     for turn in range(TURNS):
         row = (tl.program_id(0) * TURNS + turn) * BLOCK + tl.arange(0, BLOCK)
         here = (row < rows)[:, None] & on_width[None, :]
@@ -121,17 +127,21 @@ def norm_backward_kernel(
         over_std = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
         unit = centred * over_std
         if AFFINE:
-            sum_weight += gradient * unit
-            sum_bias += gradient
+            sum_weight += tl.sum(gradient * unit, axis=0)
+            sum_bias += tl.sum(gradient, axis=0)
             gradient = gradient * scale[None, :]
         along = (tl.sum(gradient * unit, axis=1) / WIDTH)[:, None]
         result = over_std * (gradient - (tl.sum(gradient, axis=1) / WIDTH)[:, None] - unit * along)
         if KEPT:
             result += tl.load(d_kept + at, mask=here, other=0.0).to(tl.float32)
         tl.store(d_x + at, result.to(d_x.dtype.element_ty), mask=here)
+        if SHIFTS:
+            sum_shift += tl.sum(tl.where(here, result, 0.0), axis=0)
     if AFFINE:
-        tl.atomic_add(d_weight + seed * WIDTH + column, tl.sum(sum_weight, axis=0), mask=on_width)
-        tl.atomic_add(d_bias + seed * WIDTH + column, tl.sum(sum_bias, axis=0), mask=on_width)
+        tl.atomic_add(d_weight + seed * WIDTH + column, sum_weight, mask=on_width)
+        tl.atomic_add(d_bias + seed * WIDTH + column, sum_bias, mask=on_width)
+    if SHIFTS:
+        tl.atomic_add(d_shift + seed * WIDTH + column, sum_shift, mask=on_width)
 
 
 def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
@@ -142,35 +152,42 @@ def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
 
 
 def norm_forward(
-    x: Rows, added: Rows | None, weight: Tensor | None, bias: Tensor | None, dtype: torch.dtype, epsilon: float
+    x: Rows,
+    added: Rows | None,
+    shift: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    dtype: torch.dtype,
+    epsilon: float,
 ) -> tuple[Rows, Rows]:
-    """The norm of x + added, and that sum. Weight and bias are (seed, width), both or neither."""
+    """The norm of x + added + shift, and that sum. Shift, weight and bias are (seed, width)."""
     seeds, rows, _ = x.shape
     y = torch.empty_like(x, dtype=dtype)
     total = x if added is None else torch.empty_like(x)
     block, sizes = row_sizes(x)
     norm_forward_kernel[(triton.cdiv(rows, block), seeds)](
-        x, x if added is None else added, total, y, x if weight is None else weight, x if bias is None else bias,
-        rows, epsilon, ADDS=added is not None, AFFINE=weight is not None, **sizes,
+        x, x if added is None else added, x if shift is None else shift, total, y,
+        x if weight is None else weight, x if bias is None else bias, rows, epsilon,
+        ADDS=added is not None, SHIFTS=shift is not None, AFFINE=weight is not None, **sizes,
     )  # fmt: skip
     return y, total
 
 
 def norm_backward(
-    x: Rows, d_y: Rows, d_kept: Rows | None, weight: Tensor | None, epsilon: float
-) -> tuple[Rows, Tensor | None, Tensor | None]:
-    """Gradients of the input, to which `d_kept` is added, and of weight and bias."""
+    x: Rows, d_y: Rows, d_kept: Rows | None, weight: Tensor | None, epsilon: float, shifted: bool = False
+) -> tuple[Rows, Tensor | None, Tensor | None, Tensor | None]:
+    """Gradients of the input, to which `d_kept` is added, and those of shift, weight and bias that there are."""
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
     block, sizes = row_sizes(x)
-    d_weight = d_bias = None
-    turns = 1
-    if weight is not None:  # their sums are added up in each program before they meet
-        d_weight, d_bias = (torch.zeros((seeds, width), device=x.device) for _ in range(2))
+    sums, turns = [None] * 3, 1
+    if shifted or weight is not None:  # they are added up in each program before they meet
+        sums = list(torch.zeros((3, seeds, width), device=x.device))
         turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
+        sizes["num_warps"] = min(4, max(2, width // 256))  # sums need registers
     norm_backward_kernel[(triton.cdiv(rows, block * turns), seeds)](
         x, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
-        x if d_weight is None else d_weight, x if d_bias is None else d_bias, rows, epsilon,
-        TURNS=turns, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
+        *(x if part is None else part for part in sums), rows, epsilon,
+        TURNS=turns, SHIFTS=shifted, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
     )  # fmt: skip
-    return d_x, d_weight, d_bias
+    return d_x, *sums
