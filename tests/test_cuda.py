@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from twins import results_by_place
+from twins import results_by_place, shaken
 
 import icecore as ice
 from icecore.bench.language import RandomText
@@ -61,7 +61,7 @@ SMALL = [
 def test_kernels_give_the_plain_twins_logits_and_gradients(task, trainable, attention):
     """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
     model = Transformer(width=96, layers=3, heads=2, init="matched", attention=attention)
-    population = Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, torch.device("cuda"))
+    population = shaken(Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, torch.device("cuda")))
     batch = task.sample(200, torch.Generator("cuda").manual_seed(0))
     packed = PackedWorks(task.vocab_size, batch, 100, lambda needed: [max(needed) + 70] * len(needed))
     with Precision.fp32.in_matrix_products():
@@ -81,7 +81,7 @@ def test_a_target_says_the_same_on_the_gpu_whatever_the_precision():
 
 
 def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
-    population = Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda"))
+    population = shaken(Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda")))
     batch = Needle().sample(50, torch.Generator("cuda").manual_seed(0))
     with Precision.fp32.in_matrix_products():
         ours = results_by_place(population, whole(population.model, 256, batch))
@@ -120,7 +120,7 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
     batch = Batch(tokens[:, :-1], tokens[:, 1:], torch.ones_like(tokens[:, 1:], dtype=torch.bool))
 
     def results(precision: Precision, work: Work) -> dict[str, torch.Tensor]:
-        population = Population(model, sizes, (0, 1), trainable, device, precision)
+        population = shaken(Population(model, sizes, (0, 1), trainable, device, precision))
         (group,) = population.groups
         with precision.in_matrix_products():
             loss = group.losses(work)
@@ -139,8 +139,8 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
 
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
     model, device, sizes = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), Sizes(31, 5)
-    exact = Population(model, sizes, (0, 1), "all", device)
-    rounded = Population(model, sizes, (0, 1), "all", device, Precision.bf16)
+    exact = shaken(Population(model, sizes, (0, 1), "all", device))
+    rounded = shaken(Population(model, sizes, (0, 1), "all", device, Precision.bf16))
     work = whole(model, 31, ModularAddition(modulus=31).sample(200, torch.Generator("cuda").manual_seed(0)))
     expected, found = (results_by_place(population, work) for population in (exact, rounded))
     assert found["block0.k.weight"].dtype == torch.bfloat16

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from twins import results_by_place
+from twins import results_by_place, shaken
 
 from icecore.models import Sizes, Transformer, chunked
 from icecore.models.chunked import chunked_cross_entropy
@@ -38,7 +38,7 @@ def gradients_of(loss: torch.Tensor, leaves: dict[str, torch.Tensor]) -> dict[st
 def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, attention, monkeypatch):
     monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cpu", 50 * VOCABULARY)  # several chunks
     model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
-    population = Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64)
+    population = shaken(Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = text(3)
     ours, twins = whole(model, VOCABULARY, batch), plain_work(batch)
     assert isinstance(ours.inputs, Windows)

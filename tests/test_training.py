@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from twins import results_by_place
+from twins import results_by_place, shaken
 
 import icecore as ice
 from icecore.errors import InputError
@@ -163,7 +163,7 @@ def test_loss_is_the_mean_over_scored_positions():
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention, layers):
     model = Transformer(width=16, layers=layers, init="matched", attention=attention)
-    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64)
+    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(task, 40)
     ours, twins = (
         results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch))
@@ -176,7 +176,7 @@ def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
     model = LSTM(width=16)
-    population = Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64)
+    population = shaken(Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(TASK, 40)
     ours, twins = (results_by_place(population, work) for work in (whole(model, 40, batch), plain_work(batch)))
     assert ours.keys() == twins.keys()
@@ -188,7 +188,7 @@ def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
 def test_lstm_steps_of_one_size_are_the_plain_steps(task):
     """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
     model, sizes = LSTM(width=16), FewSizes(4, 2)
-    population = Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64)
+    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
     batch = one_batch(task, 80)
     first, second = (works(model, task.vocab_size, part, 20, sizes) for part in (batch[:40], batch[40:]))
     for index, work in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):

@@ -62,6 +62,7 @@ class Norm(torch.autograd.Function):
 
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
+        shift = None if shift is None else shift.contiguous()  # of many seeds, parameters are views of long rows
         y, total = kernels.norm_forward(x, added, shift, weight, bias, dtype, NORM_EPSILON)
         ctx.save_for_backward(total, weight)
         ctx.shift_type = None if shift is None else shift.dtype
