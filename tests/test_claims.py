@@ -159,6 +159,7 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
     first, second, *_ = choices_of(["table4"], "paper", "released", Records(tmp_path))
     assert (first.positions, first.last_layer, first.numbers) == ("read", "after", 6)
     assert first.difference == pytest.approx(0, abs=1e-6)
+    assert first.within == first.numbers > second.within
     assert (second.positions, second.last_layer) == ("read", "before")
     assert main(["claims", "table4", "--results", str(tmp_path)]) == 0
     assert "positions read, last layer after the final norm: 0.0 points" in capsys.readouterr().out

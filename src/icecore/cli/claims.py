@@ -93,7 +93,7 @@ def show_claims(
         for choice in choices:
             print(
                 f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
-                f"{choice.difference:.1f} points over {choice.numbers} numbers"
+                f"{choice.difference:.1f} points, {choice.within} of {choice.numbers} numbers within the tolerance"
             )
     for spent in spent_on(names, scale, preset, Records(results, warn)):
         print(f"{spent.runs} runs, {spent.seconds / 60:,.1f} minutes of {spent.device}")

@@ -66,7 +66,7 @@ def point_claim(point: Imitated, label: str, scale: str) -> Claim:
     note = "" if replicated is None else f"replication {replicated:.3f}"
     seeds, spread, verdict = len(point.values), spread_of(point.values), without_verdict(ours)
     return Claim(
-        "fig6", f"{label}, KL", None, ours, seeds, spread, floor, "", PRINTS_NO_NUMBER, verdict, digits=3, note=note
+        "fig6", f"{label}, KL", None, ours, seeds, spread, floor, "", PRINTS_NO_NUMBER, verdict, digits=4, note=note
     )
 
 

@@ -41,6 +41,7 @@ class Choice:
     positions: str
     last_layer: str  # before or after the final norm
     difference: float
+    within: int  # the numbers' tolerances
     numbers: int
 
 
@@ -51,6 +52,7 @@ def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) 
     for positions in POSITIONS:
         for last_layer in ("before", "after"):
             differences: list[float] = []
+            within = 0
             for name in names:
                 make = ENTRIES[name].cells
                 assert make is not None
@@ -58,7 +60,9 @@ def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) 
                 for share in SHARES[name]:
                     place = share.place if last_layer == "after" else share.stream
                     values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)
-                    differences += [abs(statistics.median(values) - share.paper)] if values else []
+                    if values:
+                        differences.append(abs(statistics.median(values) - share.paper))
+                        within += differences[-1] <= share.tolerance.points
             if differences:
-                found.append(Choice(positions, last_layer, statistics.fmean(differences), len(differences)))
+                found.append(Choice(positions, last_layer, statistics.fmean(differences), within, len(differences)))
     return sorted(found, key=lambda choice: choice.difference)
