@@ -123,9 +123,8 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
         population = shaken(Population(model, sizes, (0, 1), trainable, device, precision))
         (group,) = population.groups
         with precision.in_matrix_products():
-            loss = group.losses(work)
-            found = torch.autograd.grad(loss.sum(), list(group.leaves.values()))
-        return {"loss": loss.detach(), **dict(zip(group.leaves, found, strict=True))}
+            loss, gradients = group.losses_and_gradients(work)
+        return {"loss": loss, **gradients}
 
     ours = whole(model, 1000, batch)
     assert isinstance(ours.inputs, Windows)

@@ -20,9 +20,8 @@ def results_by_place(population: Population, work: Work) -> dict[str, torch.Tens
     """Logits in the order of the batch, losses, and gradients that are not 0."""
     (group,) = population.groups
     logits = group.logits(work)
-    loss = group.losses(work)
-    found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
+    loss, found = group.losses_and_gradients(work)
     scored = work.answers.weight > 0
     order = work.answers.places[scored].argsort()
-    gradients = {n: g for n, g in zip(group.leaves, found, strict=True) if g is not None and bool((g != 0).any())}
-    return {"logits": logits[:, scored][:, order].detach(), "loss": loss.detach(), **gradients}
+    gradients = {name: gradient for name, gradient in found.items() if bool((gradient != 0).any())}
+    return {"logits": logits[:, scored][:, order].detach(), "loss": loss, **gradients}

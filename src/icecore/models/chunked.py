@@ -5,7 +5,7 @@ A chunk's logits give its losses and, at once, its part of the gradients; then t
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int64
@@ -14,38 +14,40 @@ from torch import Tensor
 LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**27}  # 800 MB with their gradient in bfloat16
 
 
-class ChunkedCrossEntropy(torch.autograd.Function):
-    """Each seed's weighted sum of losses."""
+class Chunked(NamedTuple):
+    loss: Float[Tensor, " seed"]  # each seed's weighted sum
+    by_hidden: Float[Tensor, "seed token width"] | None  # the gradient by what the unembedding reads
+    by_unembed: Float[Tensor, "seed vocab width"] | None
 
-    @staticmethod
-    def forward(ctx, hidden, unembed, targets, weight):
-        for_hidden, for_unembed = ctx.needs_input_grad[:2]
-        matrix = unembed.to(hidden.dtype)
-        losses, d_hidden, d_unembed = unembed.new_zeros(len(hidden)), [], None
-        most = LOGITS_AT_ONCE[hidden.device.type] // (len(unembed) * unembed.shape[1])
-        for part in equal_parts(hidden.shape[1], most):
-            rows = hidden[:, part]
-            logits = product(rows, matrix.transpose(1, 2), unembed.dtype)
-            loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)
-            losses += loss.sum(dim=1)
-            if for_hidden:
-                d_hidden.append(product(d_logits, matrix, hidden.dtype))
-            if for_unembed:
-                of_part = product(d_logits.transpose(1, 2), rows, unembed.dtype)
-                d_unembed = of_part if d_unembed is None else d_unembed.add_(of_part)
-        whole = None if not for_hidden else d_hidden[0] if len(d_hidden) == 1 else torch.cat(d_hidden, dim=1)
-        ctx.save_for_backward(whole, d_unembed)
-        return losses
 
-    @staticmethod
-    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        by_seed = gradient[:, None, None]
-        # `out` rounds in the same pass.
-        each = (
-            None if found is None else torch.mul(found, by_seed, out=torch.empty_like(found))
-            for found in ctx.saved_tensors
-        )
-        return *each, None, None
+@torch.no_grad()
+def chunked_cross_entropy(
+    hidden: Float[Tensor, "seed token width"],
+    unembed: Float[Tensor, "seed vocab width"],
+    targets: Int64[Tensor, " token"],
+    weight: Float[Tensor, " token"],
+    rounded: Float[Tensor, "seed vocab width"] | None = None,
+) -> Chunked:
+    """Losses and the gradients of those inputs that require one. `hidden` is in the type to compute with; `rounded`
+    is the unembedding in that type, if it is at hand."""
+    matrix = unembed.to(hidden.dtype) if rounded is None else rounded
+    losses, by_hidden, by_unembed = [], [], None
+    most = LOGITS_AT_ONCE[hidden.device.type] // (len(unembed) * unembed.shape[1])
+    for part in equal_parts(hidden.shape[1], most):
+        rows = hidden[:, part]
+        logits = product(rows, matrix.transpose(1, 2), unembed.dtype)
+        loss, d_logits = loss_and_gradient(logits, targets[part], weight[part], hidden.dtype)
+        losses.append(loss.sum(dim=1))
+        if hidden.requires_grad:
+            by_hidden.append(product(d_logits, matrix, hidden.dtype))
+        if unembed.requires_grad:
+            of_part = product(d_logits.transpose(1, 2), rows, unembed.dtype)
+            by_unembed = of_part if by_unembed is None else by_unembed.add_(of_part)
+    return Chunked(
+        losses[0] if len(losses) == 1 else torch.stack(losses).sum(dim=0),
+        None if not by_hidden else by_hidden[0] if len(by_hidden) == 1 else torch.cat(by_hidden, dim=1),
+        by_unembed,
+    )
 
 
 def equal_parts(rows: int, most: int) -> Iterator[slice]:
@@ -53,16 +55,6 @@ def equal_parts(rows: int, most: int) -> Iterator[slice]:
     count = math.ceil(rows / max(1, most))
     size = math.ceil(rows / count)
     return (slice(begin, begin + size) for begin in range(0, rows, size))
-
-
-def chunked_cross_entropy(
-    hidden: Float[Tensor, "seed token width"],
-    unembed: Float[Tensor, "seed vocab width"],
-    targets: Int64[Tensor, " token"],
-    weight: Float[Tensor, " token"],
-) -> Float[Tensor, " seed"]:
-    """Each seed's weighted mean of losses; `hidden` is in the type to compute with."""
-    return ChunkedCrossEntropy.apply(hidden, unembed, targets, weight) / weight.sum()
 
 
 def product(

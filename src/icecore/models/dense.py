@@ -78,5 +78,6 @@ def attend_windows(model: Transformer, read: Sequence[Nodes], length: int) -> No
     if model.attention == "prefix-sum":
         mixed = by_window(read[-1]).cumsum(dim=2)
     else:
-        mixed = F.scaled_dot_product_attention(*(by_window(x) for x in read), is_causal=True)
+        query, key, value = map(by_window, read)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
     return mixed.transpose(1, 2).reshape(read[0].shape)

@@ -54,6 +54,7 @@ class Population:
         is_rounded = body_type != dtype and isinstance(model, Transformer)
         in_body_type = {name for name in names if is_rounded and packed.is_of_body_type(name)}
         leaves: dict[str, Tensor] = {}
+        copies: dict[str, Tensor] = {}
         self.names = {decays: [name for name in names if specs[name].decays is decays] for decays in (True, False)}
         for decays, members in self.names.items():
             if members:
@@ -62,11 +63,12 @@ class Population:
                 leaves |= self.parts_of(self.values[decays], decays)
             if in_body_type & set(members):
                 self.rounded[decays] = self.values[decays].to(body_type)
-                parts = self.parts_of(self.rounded[decays], decays)
-                leaves |= {name: parts[name] for name in members if name in in_body_type}
+                copies |= self.parts_of(self.rounded[decays], decays)
+                leaves |= {name: copies[name] for name in members if name in in_body_type}
         at_once = max(1, CHANNELS_AT_ONCE[device.type] // model.width)
         self.groups = [
-            Group(self, leaves, slice(begin, begin + at_once), body_type) for begin in range(0, len(seeds), at_once)
+            Group(self, leaves, copies.get("unembed"), slice(begin, begin + at_once), body_type)
+            for begin in range(0, len(seeds), at_once)
         ]
 
     def parts_of(self, values: Float[Tensor, "seed value"], decays: bool) -> dict[str, Float[Tensor, "seed ..."]]:
@@ -112,11 +114,20 @@ class Population:
 class Group:
     """Seeds that are computed at once: all of narrow models, one by one of wide ones.
 
-    `leaves` are what is computed with of what trains: its values or, in another type, their rounded copies.
+    `leaves` are what is computed with of what trains: its values or, in another type, their rounded copies. Of the
+    unembedding there may be a rounded copy too.
     """
 
-    def __init__(self, population: Population, leaves: Mapping[str, Tensor], seeds: slice, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        population: Population,
+        leaves: Mapping[str, Tensor],
+        rounded_unembed: Tensor | None,
+        seeds: slice,
+        dtype: torch.dtype,
+    ) -> None:
         self.model, self.seeds, self.dtype = population.model, seeds, dtype
+        self.rounded_unembed = None if rounded_unembed is None else rounded_unembed[seeds]
         self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in leaves.items()}
         self.frozen = {name: value[seeds] for name, value in population.frozen.items()}
         self.parameters = {**self.leaves, **self.frozen}
@@ -133,17 +144,32 @@ class Group:
         assert isinstance(inputs, Batch)
         return self.plain_logits(inputs)
 
-    def losses(self, work: Work) -> Float[Tensor, " seed"]:
-        """Each seed's mean over scored positions. Where there are many, their logits are never there all at once."""
+    def losses_and_gradients(
+        self, work: Work, share: Float[Tensor, ""] | None = None
+    ) -> tuple[Float[Tensor, " seed"], dict[str, Tensor]]:
+        """Each seed's mean over scored positions, times `share`, and the gradients of those leaves that it depends on.
+
+        Where many positions are scored, their logits are never there all at once.
+        """
         inputs, answers, model = work.inputs, work.answers, self.model
         if (
             isinstance(model, Transformer)
             and isinstance(inputs, Packing | Windows)
             and answers.target_log_probs is None
         ):
-            hidden = self.hidden(model, inputs)
-            return chunked_cross_entropy(hidden, self.parameters["unembed"], answers.targets, answers.weight)
-        return losses(self.logits(work), answers)
+            hidden, unembed = self.hidden(model, inputs), self.parameters["unembed"]
+            weight = answers.weight.to(unembed.dtype)
+            weight = weight / weight.sum() if share is None else weight * (share / weight.sum())
+            rounded = self.rounded_unembed if hidden.dtype != unembed.dtype else None
+            found = chunked_cross_entropy(hidden, unembed, answers.targets, weight, rounded)
+            gradients = {} if found.by_unembed is None else {"unembed": found.by_unembed}
+            if found.by_hidden is not None:
+                before = {name: leaf for name, leaf in self.leaves.items() if name != "unembed"}
+                gradients |= gradients_of(hidden, found.by_hidden, before)
+            return found.loss, gradients
+        loss = losses(self.logits(work), answers)
+        loss = loss if share is None else loss * share
+        return loss.detach(), gradients_of(loss, torch.ones_like(loss), self.leaves)
 
     def hidden(self, model: Transformer, inputs: Packing | Windows) -> Float[Tensor, "seed query width"]:
         """What the unembedding reads at the scored positions."""
@@ -191,6 +217,12 @@ class Group:
                     self.blocks = [lstm.block_for(model, weights, self.dtype) for _ in range(self.count)]
                 weights = lstm.InOneBlock.apply(self.blocks[index], *weights)
             yield lstm.packed_logits(model, parameters, weights, inputs)
+
+
+def gradients_of(values: Tensor, by_values: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The gradients of those leaves that the values depend on."""
+    found = torch.autograd.grad(values, list(leaves.values()), by_values, allow_unused=True)
+    return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
 
 
 def losses(logits: Float[Tensor, "seed query vocab"], answers: Answers) -> Float[Tensor, " seed"]:

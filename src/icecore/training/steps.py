@@ -38,8 +38,7 @@ class Steps:
         shares = self.shares(parts)
         for group in self.population.groups:
             for index, (part, share) in enumerate(zip(parts, shares, strict=True)):
-                loss = group.losses(part) if share is None else group.losses(part) * share
-                self.add(group, loss, is_first=index == 0)
+                self.add(group, *group.losses_and_gradients(part, share), is_first=index == 0)
         self.parallel.add([self.loss, *self.gradients.values()])
         newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
         self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
@@ -59,18 +58,15 @@ class Steps:
         self.parallel.add([total])
         return [weight / total for weight in weights]
 
-    def add(self, group: Group, loss: Float[Tensor, " seed"], is_first: bool) -> None:
+    def add(self, group: Group, loss: Float[Tensor, " seed"], gradients: Mapping[str, Tensor], is_first: bool) -> None:
         """A part's loss and its gradients, put down if it is the first part, else added."""
-        found = torch.autograd.grad(loss.sum(), list(group.leaves.values()), allow_unused=True)
-        places = [self.gradient_of[name][group.seeds] for name in group.leaves]
-        used = [(place, gradient) for place, gradient in zip(places, found, strict=True) if gradient is not None]
-        places, gradients = [place for place, _ in used], [gradient for _, gradient in used]
+        places = [self.gradient_of[name][group.seeds] for name in gradients]
         if is_first:
-            self.loss[group.seeds] = loss.detach()
-            copy_all(places, gradients)
+            self.loss[group.seeds] = loss
+            copy_all(places, list(gradients.values()))
         else:
-            self.loss[group.seeds] += loss.detach()
-            torch._foreach_add_(places, gradients)  # pyright: ignore[reportPrivateImportUsage]
+            self.loss[group.seeds] += loss
+            torch._foreach_add_(places, list(gradients.values()))  # pyright: ignore[reportPrivateImportUsage]
 
     def state(self) -> dict[str, Tensor]:
         """Views of all that a checkpoint holds beside the step: values and both moments, by name."""

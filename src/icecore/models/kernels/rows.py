@@ -180,14 +180,15 @@ def norm_backward(
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
     block, sizes = row_sizes(x)
-    sums, turns = [None] * 3, 1
+    d_shift = d_weight = d_bias = None
+    turns = 1
     if shifted or weight is not None:  # they are added up in each program before they meet
-        sums = list(torch.zeros((3, seeds, width), device=x.device))
+        d_shift, d_weight, d_bias = torch.zeros((3, seeds, width), device=x.device)
         turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
         sizes["num_warps"] = min(4, max(2, width // 256))  # sums need registers
     norm_backward_kernel[(triton.cdiv(rows, block * turns), seeds)](
         x, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
-        *(x if part is None else part for part in sums), rows, epsilon,
+        *(x if sums is None else sums for sums in (d_shift, d_weight, d_bias)), rows, epsilon,
         TURNS=turns, SHIFTS=shifted, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
     )  # fmt: skip
-    return d_x, *sums
+    return d_x, d_shift, d_weight, d_bias
