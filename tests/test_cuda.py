@@ -158,7 +158,7 @@ def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
 
 def test_the_optimizers_kernel_is_its_plain_twin():
     device, (seeds, count) = torch.device("cuda"), (3, 5000)
-    optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3), device)
+    optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), device)
     generator = torch.Generator("cuda").manual_seed(0)
 
     def draw() -> torch.Tensor:
@@ -166,17 +166,31 @@ def test_the_optimizers_kernel_is_its_plain_twin():
 
     ours = Vectors(draw(), draw(), draw(), draw().abs())
     twins = Vectors(*(part.clone() for part in vars(ours).values()))
-    factors, rounded = torch.tensor([0.3, 1.0, 0.0], device=device), draw().bfloat16()
-    for step in range(6):  # torch takes 1 - .999^step in float32, which costs it 3e-5
-        optimizer.begin_step(torch.tensor(step, device=device))
-        gradient = draw()
+    norms = torch.tensor([[3.0, 0.3, 1e9], [0.1, 0.4, 0.0]], device=device)  # the second seed's is not clipped
+    rounded = draw().bfloat16()
+    for index in range(6):  # torch takes 1 - .999^step in float32, which costs it 3e-5
+        step, gradient = torch.tensor(index, device=device), draw()
         for vectors in (ours, twins):
             vectors.gradient.copy_(gradient)
-        optimizer.update(ours, factors, True, rounded)
-        optimizer.plain_update(twins, factors, 0.3, None)
+        optimizer.update(ours, norms, step, True, rounded)
+        optimizer.plain_update(twins, norms, step, True, None)
         for name in ("value", "mean", "square"):
             assert torch.allclose(getattr(ours, name), getattr(twins, name), rtol=1e-4, atol=1e-5), (step, name)
         assert torch.equal(rounded, ours.value.bfloat16())
+
+
+def test_the_kernel_that_ends_a_step_is_its_plain_twin():
+    made = Population(Transformer(width=8), Sizes(9, 4), tuple(range(5)), "embeddings", torch.device("cuda"))
+    ours, twins = (Steps(made, Optimization(steps=4)) for _ in range(2))
+    nan, inf = float("nan"), float("inf")
+    for losses in ([1.0, nan, 2.0, -inf, 0.0], [inf, 1.0, 2.0, nan, 0.0], [1.0, 1.0, 2.0, 1.0, nan]):
+        for steps in (ours, twins):
+            steps.loss.copy_(torch.tensor(losses))
+        ours.end()
+        twins.plain_end()
+        assert torch.equal(ours.first_bad_step, twins.first_bad_step)
+        assert ours.step == twins.step
+    assert ours.first_bad_step.tolist() == [1, 0, -1, 0, 2]
 
 
 @pytest.mark.parametrize("model", [Transformer(width=32, init="matched"), LSTM(width=32)], ids=str)

@@ -14,7 +14,8 @@ from icecore.models.lstm import PackedSequences
 from icecore.tasks import Batch, DecimalAddition, Imitation, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Optimization, Population, RunConfig, RunFolder, evaluate
 from icecore.training.imitation_target import with_target
-from icecore.training.population import CHANNELS_AT_ONCE, clip_factors, losses, predict
+from icecore.training.optimizer import clip_factors, norms_of
+from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
 from icecore.training.stream import FewSizes, Stream
 from icecore.training.work import plain_work, whole, works
 
@@ -115,7 +116,7 @@ def test_clipping_is_per_seed_and_torchs():
             one.grad = part[seed].clone()
         torch.nn.utils.clip_grad_norm_(alone, 1.0)
         expected.append([one.grad for one in alone])
-    factors = clip_factors(gradients, 1.0)
+    factors = clip_factors(norms_of(gradients), 1.0)
     for seed in range(3):
         for part, wanted in zip(gradients, expected[seed], strict=True):
             assert wanted is not None

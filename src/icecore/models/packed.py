@@ -97,7 +97,8 @@ def packed_hidden(
         kv = linear(x, body, f"{block}.kv")
         q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
         mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
-        x, stream = norm(stream, linear(mixed, body, f"{block}.out"), body, f"{block}.mlp_norm", dtype)
+        added, shift = without_bias(mixed, body, f"{block}.out")
+        x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
         added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
     return norm(stream, added, body, "final_norm", embeddings["unembed"].dtype)[0]
 

@@ -25,50 +25,65 @@ class AdamW:
     """The rule. What it needs of a step is on the device, so that steps can be captured in a graph."""
 
     def __init__(self, optimization: Optimization, device: torch.device) -> None:
-        self.weight_decay = optimization.weight_decay
-        self.schedule = torch.tensor(
+        self.weight_decay, self.largest_norm = optimization.weight_decay, optimization.clip
+        self.schedule = torch.tensor(  # rate, and what makes up for moments that began at 0
             [
                 (optimization.lr_at(step), *(1 - beta ** (step + 1) for beta in BETAS))
                 for step in range(optimization.steps)
             ],
             device=device,
         )
-        self.now = torch.zeros(3, device=device)  # rate, and what makes up for moments that began at 0
-        self.taken = torch.zeros((), device=device)  # steps before this one
 
-    def begin_step(self, step: Int64[Tensor, ""]) -> None:
-        self.now.copy_(self.schedule.index_select(0, step.view(1))[0])
-        self.taken.copy_(step)
-
-    def update(self, vectors: Vectors, factors: Float[Tensor, " seed"], decays: bool, rounded: Tensor | None) -> None:
-        """Update in place, with gradients multiplied by each seed's factor; `rounded` follows the values."""
-        decay = self.weight_decay if decays else 0.0
+    def update(
+        self,
+        vectors: Vectors,
+        norms: Float[Tensor, "vector seed"],
+        step: Int64[Tensor, ""],
+        decays: bool,
+        rounded: Tensor | None,
+    ) -> None:
+        """Update in place; `rounded` follows the values. `norms` are of all gradients, and are clipped together."""
         if vectors.value.device.type == "cuda":
-            from icecore.training.adamw_kernel import adamw
+            from icecore.training.step_kernels import adamw
 
-            adamw(vectors, factors, self.now, decay, BETAS, EPSILON, rounded)
+            decay = self.weight_decay if decays else 0.0
+            adamw(vectors, norms, step, self.schedule, self.largest_norm, decay, BETAS, EPSILON, rounded)
         else:
-            self.plain_update(vectors, factors, decay, rounded)
+            self.plain_update(vectors, norms, step, decays, rounded)
 
     def plain_update(
-        self, vectors: Vectors, factors: Float[Tensor, " seed"], decay: float, rounded: Tensor | None
+        self,
+        vectors: Vectors,
+        norms: Float[Tensor, "vector seed"],
+        step: Int64[Tensor, ""],
+        decays: bool,
+        rounded: Tensor | None,
     ) -> None:
         """The twin of the kernel."""
-        vectors.gradient.mul_(factors[:, None])
+        vectors.gradient.mul_(clip_factors(norms, self.largest_norm)[:, None])
         torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
             [vectors.value],
             [vectors.gradient],
             [vectors.mean],
             [vectors.square],
             [],
-            [self.taken + 1],
-            lr=self.now[0],
+            [step.float() + 1],
+            lr=self.schedule.index_select(0, step.view(1))[0, 0],
             beta1=BETAS[0],
             beta2=BETAS[1],
-            weight_decay=decay,
+            weight_decay=self.weight_decay if decays else 0.0,
             eps=EPSILON,
             amsgrad=False,
             maximize=False,
         )
         if rounded is not None:
             rounded.copy_(vectors.value)
+
+
+def norms_of(gradients: list[Float[Tensor, "seed value"]]) -> Float[Tensor, "vector seed"]:
+    return torch.stack([torch.linalg.vector_norm(part, dim=1) for part in gradients])
+
+
+def clip_factors(norms: Float[Tensor, "vector seed"], largest: float) -> Float[Tensor, " seed"]:
+    """What each seed's gradient is multiplied with to have a norm of at most `largest`."""
+    return (largest / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)

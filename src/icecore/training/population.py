@@ -239,12 +239,6 @@ def losses_of_each(logits: Float[Tensor, "seed query vocab"], answers: Answers) 
     return (goal.exp() * (goal - logits.log_softmax(dim=-1))).sum(dim=-1)
 
 
-def clip_factors(gradients: list[Float[Tensor, "seed value"]], largest: float) -> Float[Tensor, " seed"]:
-    """What each seed's gradient is multiplied with to have a norm of at most `largest`."""
-    norms = torch.stack([torch.linalg.vector_norm(part, dim=1) for part in gradients])
-    return (largest / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)
-
-
 @torch.no_grad()
 def predict(
     population: Population,

@@ -7,9 +7,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.training.config import Optimization
-from icecore.training.optimizer import AdamW, Vectors
+from icecore.training.optimizer import AdamW, Vectors, norms_of
 from icecore.training.parallel import Parallel
-from icecore.training.population import Group, Population, clip_factors
+from icecore.training.population import Group, Population
 from icecore.training.work import Work
 
 NEVER = -1
@@ -19,7 +19,7 @@ class Steps:
     """A population and its optimizer. All that a step reads or writes is on the device, so that it can be captured."""
 
     def __init__(self, population: Population, optimization: Optimization, parallel: Parallel = Parallel()) -> None:
-        self.population, self.clip, self.parallel = population, optimization.clip, parallel
+        self.population, self.parallel = population, parallel
         device, values = population.device, population.values
         self.gradients = {decays: torch.zeros_like(value) for decays, value in values.items()}
         self.gradient_of: dict[str, Tensor] = {}
@@ -40,13 +40,25 @@ class Steps:
             for index, (part, share) in enumerate(zip(parts, shares, strict=True)):
                 self.add(group, *group.losses_and_gradients(part, share), is_first=index == 0)
         self.parallel.add([self.loss, *self.gradients.values()])
-        newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
-        self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
-        factors = clip_factors(list(self.gradients.values()), self.clip)
-        self.optimizer.begin_step(self.step)
+        norms = norms_of(list(self.gradients.values()))
         for decays, value in self.population.values.items():
             vectors = Vectors(value, self.gradients[decays], self.means[decays], self.squares[decays])
-            self.optimizer.update(vectors, factors, decays, self.population.rounded.get(decays))
+            self.optimizer.update(vectors, norms, self.step, decays, self.population.rounded.get(decays))
+        self.end()
+
+    def end(self) -> None:
+        """Note the step for seeds whose loss is not finite for the first time, and go on by one."""
+        if self.step.device.type == "cuda":
+            from icecore.training.step_kernels import end_step
+
+            end_step(self.step, self.loss, self.first_bad_step, NEVER)
+        else:
+            self.plain_end()
+
+    def plain_end(self) -> None:
+        """The twin of the kernel."""
+        newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
+        self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
         self.step += 1
 
     def shares(self, parts: Sequence[Work]) -> list[Float[Tensor, ""] | None]:
