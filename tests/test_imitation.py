@@ -6,14 +6,18 @@ import math
 import pytest
 import torch
 
+import icecore as ice
 from icecore.cli import main
-from icecore.models import Transformer
+from icecore.models import Sizes, Transformer
 from icecore.tasks import Imitation, make_task
-from icecore.training import imitation_target
+from icecore.training import Population, RunFolder, evaluate, imitation_target
 from icecore.training.imitation_target import Target, target_network, target_numbers, with_target
+from icecore.training.population import losses
 from icecore.training.presets import preset_model
+from icecore.training.work import plain_work, whole
 
 CPU = torch.device("cpu")
+MODEL = Transformer(width=16, init="matched")
 ANSWER = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0625, 0.0625]).div(1.125).log()
 ENTROPY = -float((ANSWER.exp() * ANSWER).sum())
 
@@ -123,3 +127,42 @@ def test_bad_input(capsys, arguments, message):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
+
+
+def test_imitation_loss_is_kl():
+    def target(tokens):
+        return torch.nn.functional.one_hot(tokens[:, -1], 7).float().log_softmax(dim=-1)
+
+    task = Imitation(length=4, vocabulary=7, target=target)
+    batch = task.sample(6, torch.Generator().manual_seed(0))
+    population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
+    work = plain_work(batch)
+    logits = population.logits(work)
+    assert batch.target_log_probs is not None
+    expected = torch.nn.functional.kl_div(
+        logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
+    )
+    assert losses(logits, work.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    packed = whole(MODEL, 7, batch)
+    assert losses(population.logits(packed), packed.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("width", [4, 16, 64])
+def test_imitation_targets_have_the_entropy_of_the_scripts(width):
+    """SOURCE: by any reading of the target's initialization its entropy is 4.3 to 4.5 nats, of log 512 = 6.2."""
+    task = with_target(Imitation(target_width=width))
+    batch = task.draw(300, torch.Generator().manual_seed(0))
+    assert batch.target_log_probs is not None
+    entropy = -(batch.target_log_probs.exp() * batch.target_log_probs).sum(dim=1).mean().item()
+    assert 4.0 < entropy < 4.8
+
+
+def test_imitation_trains_and_loads_again(tmp_path):
+    task = Imitation(length=5, vocabulary=16, target_width=4)
+    runs = ice.train(task, MODEL, steps=60, batch=64, lr=1e-2, warmup_steps=5, out=tmp_path)
+    assert runs.path is not None
+    config, population = RunFolder(runs.path).load(CPU)
+    measured = evaluate(population, config.task, config.task.test_set())
+    assert measured["loss"] == pytest.approx(runs.result["loss"], rel=1e-6)
+    untrained = Population(MODEL, config.sizes, (0,), "embeddings", CPU)
+    assert measured["loss"][0] < evaluate(untrained, config.task, config.task.test_set())["loss"][0]

@@ -5,19 +5,16 @@ import math
 
 import pytest
 import torch
-from twins import results_by_place, shaken
 
 import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
-from icecore.models.lstm import PackedSequences
-from icecore.tasks import Batch, DecimalAddition, Imitation, ModularAddition, Needle, Parentheses, Task
-from icecore.training import Optimization, Population, RunConfig, RunFolder, evaluate
-from icecore.training.imitation_target import with_target
+from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
+from icecore.training import Optimization, Population, RunConfig
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
-from icecore.training.stream import FewSizes, Stream
-from icecore.training.work import plain_work, whole, works
+from icecore.training.stream import Stream
+from icecore.training.work import whole
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -146,102 +143,6 @@ def test_loss_is_the_mean_over_scored_positions():
             for row, column in batch.scored.nonzero().tolist()
         ]
         assert ours[index].item() == pytest.approx(torch.stack(by_hand).mean().item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
-@pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed", "all"])
-@pytest.mark.parametrize(
-    "task",
-    [
-        TASK,
-        DecimalAddition(digits=2, test_size=50),
-        DecimalAddition(digits=2, scored="target-is-digit", test_size=50),
-        Parentheses(max_pairs=8, test_size=50),
-        ModularAddition(modulus=11),
-    ],
-    ids=lambda task: task.name,
-)
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention, layers):
-    model = Transformer(width=16, layers=layers, init="matched", attention=attention)
-    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
-    batch = one_batch(task, 40)
-    ours, twins = (
-        results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch))
-    )
-    assert ours.keys() == twins.keys()
-    for name, value in ours.items():
-        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
-
-
-@pytest.mark.parametrize("trainable", ["embeddings", "all"])
-def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
-    model = LSTM(width=16)
-    population = shaken(Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
-    batch = one_batch(TASK, 40)
-    ours, twins = (results_by_place(population, work) for work in (whole(model, 40, batch), plain_work(batch)))
-    assert ours.keys() == twins.keys()
-    for name, value in ours.items():
-        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
-
-
-@pytest.mark.parametrize("task", [TASK, DecimalAddition(digits=2, scored="target-is-digit", test_size=50)], ids=str)
-def test_lstm_steps_of_one_size_are_the_plain_steps(task):
-    """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
-    model, sizes = LSTM(width=16), FewSizes(4, 2)
-    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
-    batch = one_batch(task, 80)
-    first, second = (works(model, task.vocab_size, part, 20, sizes) for part in (batch[:40], batch[40:]))
-    for index, work in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):
-        assert isinstance(work.inputs, PackedSequences)
-        part = batch[20 * index : 20 * index + 20]
-        assert len(work.inputs.tokens) > part.lengths.sum() or task is not TASK
-        ours, twins = (results_by_place(population, one) for one in (work, plain_work(part)))
-        for name, value in ours.items():
-            assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
-    assert sizes.times is not None
-    before = sizes.times
-    assert sizes.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
-    assert (sizes.of_times(before[None] + 1, 30) > before)[before > 0].all()
-
-
-def test_imitation_loss_is_kl():
-    def target(tokens):
-        return torch.nn.functional.one_hot(tokens[:, -1], 7).float().log_softmax(dim=-1)
-
-    task = Imitation(length=4, vocabulary=7, target=target)
-    batch = one_batch(task, 6)
-    population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
-    work = plain_work(batch)
-    logits = population.logits(work)
-    assert batch.target_log_probs is not None
-    expected = torch.nn.functional.kl_div(
-        logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
-    )
-    assert losses(logits, work.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
-    packed = whole(MODEL, 7, batch)
-    assert losses(population.logits(packed), packed.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("width", [4, 16, 64])
-def test_imitation_targets_have_the_entropy_of_the_scripts(width):
-    """SOURCE: by any reading of the target's initialization its entropy is 4.3 to 4.5 nats, of log 512 = 6.2."""
-    task = with_target(Imitation(target_width=width))
-    batch = task.draw(300, torch.Generator().manual_seed(0))
-    assert batch.target_log_probs is not None
-    entropy = -(batch.target_log_probs.exp() * batch.target_log_probs).sum(dim=1).mean().item()
-    assert 4.0 < entropy < 4.8
-
-
-def test_imitation_trains_and_loads_again(tmp_path):
-    task = Imitation(length=5, vocabulary=16, target_width=4)
-    runs = ice.train(task, MODEL, steps=60, batch=64, lr=1e-2, warmup_steps=5, out=tmp_path)
-    assert runs.path is not None
-    config, population = RunFolder(runs.path).load(CPU)
-    measured = evaluate(population, config.task, config.task.test_set())
-    assert measured["loss"] == pytest.approx(runs.result["loss"], rel=1e-6)
-    untrained = Population(MODEL, config.sizes, (0,), "embeddings", CPU)
-    assert measured["loss"][0] < evaluate(untrained, config.task, config.task.test_set())["loss"][0]
 
 
 def test_predictions_do_not_depend_on_how_many_rows_go_at_once():

@@ -1,0 +1,76 @@
+"""The fast paths of short sequences give what the plain models give: logits, losses and gradients."""
+
+import pytest
+import torch
+from twins import results_by_place, shaken
+
+from icecore.models import LSTM, Sizes, Transformer
+from icecore.models.lstm import PackedSequences
+from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
+from icecore.training import Population
+from icecore.training.stream import FewSizes
+from icecore.training.work import plain_work, whole, works
+
+CPU = torch.device("cpu")
+TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
+
+
+def one_batch(task: Task, count: int) -> Batch:
+    return task.sample(count, torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
+@pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed", "all"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        TASK,
+        DecimalAddition(digits=2, test_size=50),
+        DecimalAddition(digits=2, scored="target-is-digit", test_size=50),
+        Parentheses(max_pairs=8, test_size=50),
+        ModularAddition(modulus=11),
+    ],
+    ids=lambda task: task.name,
+)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention, layers):
+    model = Transformer(width=16, layers=layers, init="matched", attention=attention)
+    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
+    batch = one_batch(task, 40)
+    ours, twins = (
+        results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch))
+    )
+    assert ours.keys() == twins.keys()
+    for name, value in ours.items():
+        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
+
+
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
+    model = LSTM(width=16)
+    population = shaken(Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
+    batch = one_batch(TASK, 40)
+    ours, twins = (results_by_place(population, work) for work in (whole(model, 40, batch), plain_work(batch)))
+    assert ours.keys() == twins.keys()
+    for name, value in ours.items():
+        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+
+
+@pytest.mark.parametrize("task", [TASK, DecimalAddition(digits=2, scored="target-is-digit", test_size=50)], ids=str)
+def test_lstm_steps_of_one_size_are_the_plain_steps(task):
+    """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
+    model, sizes = LSTM(width=16), FewSizes(4, 2)
+    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
+    batch = one_batch(task, 80)
+    first, second = (works(model, task.vocab_size, part, 20, sizes) for part in (batch[:40], batch[40:]))
+    for index, work in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):
+        assert isinstance(work.inputs, PackedSequences)
+        part = batch[20 * index : 20 * index + 20]
+        assert len(work.inputs.tokens) > part.lengths.sum() or task is not TASK
+        ours, twins = (results_by_place(population, one) for one in (work, plain_work(part)))
+        for name, value in ours.items():
+            assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+    assert sizes.times is not None
+    before = sizes.times
+    assert sizes.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
+    assert (sizes.of_times(before[None] + 1, 30) > before)[before > 0].all()
