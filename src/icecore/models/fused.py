@@ -54,7 +54,7 @@ class Gelu(torch.autograd.Function):
 
 
 class Norm(torch.autograd.Function):
-    """`norm` by kernels that keep nothing but the sum."""
+    """`norm` by kernels that keep nothing but the sum and its moments."""
 
     @staticmethod
     def forward(ctx, x, added, shift, weight, bias, dtype: torch.dtype):
@@ -63,8 +63,8 @@ class Norm(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
         shift = None if shift is None else shift.contiguous()  # of many seeds, parameters are views of long rows
-        y, total = kernels.norm_forward(x, added, shift, weight, bias, dtype, NORM_EPSILON)
-        ctx.save_for_backward(total, weight)
+        y, total, moments = kernels.norm_forward(x, added, shift, weight, bias, dtype, NORM_EPSILON)
+        ctx.save_for_backward(total, moments, weight)
         ctx.shift_type = None if shift is None else shift.dtype
         return y, total.view_as(total)
 
@@ -72,10 +72,10 @@ class Norm(torch.autograd.Function):
     def backward(ctx, d_y, d_kept):  # pyright: ignore[reportIncompatibleMethodOverride]
         from icecore.models import kernels
 
-        total, weight = ctx.saved_tensors
+        total, moments, weight = ctx.saved_tensors
         d_kept = None if d_kept is None else d_kept.contiguous()
         d_x, d_shift, d_weight, d_bias = kernels.norm_backward(
-            total, d_y.contiguous(), d_kept, weight, NORM_EPSILON, shifted=ctx.shift_type is not None
+            total, moments, d_y.contiguous(), d_kept, weight, shifted=ctx.shift_type is not None
         )
         d_shift = None if d_shift is None else d_shift.to(ctx.shift_type)
         return *wanted(ctx, (d_x, d_x, d_shift, d_weight, d_bias)), None
@@ -89,17 +89,17 @@ class NormAndPick(torch.autograd.Function):
         from icecore.models import kernels
 
         weight, bias = both_or_neither(x, weight, bias)
-        y, total = kernels.norm_forward(x, added, None, weight, bias, x.dtype, NORM_EPSILON)
-        ctx.save_for_backward(total, weight, index)
+        y, total, moments = kernels.norm_forward(x, added, None, weight, bias, x.dtype, NORM_EPSILON)
+        ctx.save_for_backward(total, moments, weight, index)
         return y, y.index_select(1, index), total.index_select(1, index)
 
     @staticmethod
     def backward(ctx, d_y, d_y_picked, d_total_picked):  # pyright: ignore[reportIncompatibleMethodOverride]
         from icecore.models import kernels
 
-        total, weight, index = ctx.saved_tensors
+        total, moments, weight, index = ctx.saved_tensors
         d_y = kernels.add_rows(d_y.contiguous(), index, d_y_picked)
-        d_x, _, d_weight, d_bias = kernels.norm_backward(total, d_y, None, weight, NORM_EPSILON)
+        d_x, _, d_weight, d_bias = kernels.norm_backward(total, moments, d_y, None, weight)
         d_x = kernels.add_rows(d_x, index, d_total_picked)
         return *wanted(ctx, (d_x, d_x, d_weight, d_bias)), None
 

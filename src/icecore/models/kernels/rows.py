@@ -76,7 +76,7 @@ def add_rows(out: Rows, index: Int32[Tensor, " item"], values: Float[Tensor, "se
 
 @triton.jit
 def norm_forward_kernel(
-    x, added, shift, total, y, weight, bias, rows, epsilon,
+    x, added, shift, total, y, moments, weight, bias, rows, epsilon,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr,
     ADDS: tl.constexpr, SHIFTS: tl.constexpr, AFFINE: tl.constexpr,
 ):  # fmt: skip
@@ -93,8 +93,13 @@ def norm_forward_kernel(
         value = value.to(total.dtype.element_ty)
         tl.store(total + at, value, mask=here)
         value = value.to(tl.float32)
-    centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
-    result = centred * tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
+    mean = tl.sum(value, axis=1) / WIDTH
+    centred = tl.where(here, value - mean[:, None], 0.0)
+    over_std = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)
+    place = moments + 2 * (seed * rows + row)
+    tl.store(place, mean, mask=row < rows)
+    tl.store(place + 1, over_std, mask=row < rows)
+    result = centred * over_std[:, None]
     if AFFINE:
         scale = tl.load(weight + seed * WIDTH + column, mask=column < WIDTH, other=0.0).to(tl.float32)
         shift = tl.load(bias + seed * WIDTH + column, mask=column < WIDTH, other=0.0).to(tl.float32)
@@ -104,7 +109,7 @@ def norm_forward_kernel(
 
 @triton.jit
 def norm_backward_kernel(
-    x, d_y, d_kept, d_x, weight, d_shift, d_weight, d_bias, rows, epsilon,
+    x, moments, d_y, d_kept, d_x, weight, d_shift, d_weight, d_bias, rows,
     WIDTH: tl.constexpr, PADDED: tl.constexpr, BLOCK: tl.constexpr, TURNS: tl.constexpr,
     SHIFTS: tl.constexpr, AFFINE: tl.constexpr, KEPT: tl.constexpr,
 ):  # fmt: skip
@@ -123,9 +128,10 @@ def norm_backward_kernel(
         at = seed * rows * WIDTH + row.to(tl.int64)[:, None] * WIDTH + column[None, :]
         value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
         gradient = tl.load(d_y + at, mask=here, other=0.0).to(tl.float32)
-        centred = tl.where(here, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
-        over_std = tl.rsqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)[:, None]
-        unit = centred * over_std
+        place = moments + 2 * (seed * rows + row)
+        mean = tl.load(place, mask=row < rows, other=0.0)[:, None]
+        over_std = tl.load(place + 1, mask=row < rows, other=0.0)[:, None]
+        unit = tl.where(here, (value - mean) * over_std, 0.0)
         if AFFINE:
             sum_weight += tl.sum(gradient * unit, axis=0)
             sum_bias += tl.sum(gradient, axis=0)
@@ -159,24 +165,33 @@ def norm_forward(
     bias: Tensor | None,
     dtype: torch.dtype,
     epsilon: float,
-) -> tuple[Rows, Rows]:
-    """The norm of x + added + shift, and that sum. Shift, weight and bias are (seed, width)."""
+) -> tuple[Rows, Rows, Float[Tensor, "seed row 2"]]:
+    """The norm of x + added + shift, that sum, and its mean and 1 / standard deviation.
+
+    Shift, weight and bias are (seed, width).
+    """
     seeds, rows, _ = x.shape
     y = torch.empty_like(x, dtype=dtype)
+    moments = torch.empty((seeds, rows, 2), device=x.device)
     total = x if added is None else torch.empty_like(x)
     block, sizes = row_sizes(x)
     norm_forward_kernel[(triton.cdiv(rows, block), seeds)](
-        x, x if added is None else added, x if shift is None else shift, total, y,
+        x, x if added is None else added, x if shift is None else shift, total, y, moments,
         x if weight is None else weight, x if bias is None else bias, rows, epsilon,
         ADDS=added is not None, SHIFTS=shift is not None, AFFINE=weight is not None, **sizes,
     )  # fmt: skip
-    return y, total
+    return y, total, moments
 
 
 def norm_backward(
-    x: Rows, d_y: Rows, d_kept: Rows | None, weight: Tensor | None, epsilon: float, shifted: bool = False
+    x: Rows,
+    moments: Float[Tensor, "seed row 2"],
+    d_y: Rows,
+    d_kept: Rows | None,
+    weight: Tensor | None,
+    shifted: bool = False,
 ) -> tuple[Rows, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of the input, to which `d_kept` is added, and those of shift, weight and bias that there are."""
+    """Gradients of the sum x, to which `d_kept` is added, and those of shift, weight and bias that there are."""
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
     block, sizes = row_sizes(x)
@@ -187,8 +202,8 @@ def norm_backward(
         turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
         sizes["num_warps"] = min(4, max(2, width // 256))  # sums need registers
     norm_backward_kernel[(triton.cdiv(rows, block * turns), seeds)](
-        x, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
-        *(x if sums is None else sums for sums in (d_shift, d_weight, d_bias)), rows, epsilon,
+        x, moments, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
+        *(x if sums is None else sums for sums in (d_shift, d_weight, d_bias)), rows,
         TURNS=turns, SHIFTS=shifted, AFFINE=weight is not None, KEPT=d_kept is not None, **sizes,
     )  # fmt: skip
     return d_x, d_shift, d_weight, d_bias
