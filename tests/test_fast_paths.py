@@ -5,6 +5,7 @@ import torch
 from twins import results_by_place, shaken
 
 from icecore.models import LSTM, Sizes, Transformer
+from icecore.models.fused import Adjoin
 from icecore.models.lstm import PackedSequences
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Population
@@ -74,3 +75,30 @@ def test_lstm_steps_of_one_size_are_the_plain_steps(task):
     before = sizes.times
     assert sizes.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
     assert (sizes.of_times(before[None] + 1, 30) > before)[before > 0].all()
+
+
+@pytest.mark.parametrize("are_adjacent", [True, False])
+def test_what_is_adjoined_is_what_is_concatenated(are_adjacent):
+    rows = torch.arange(2 * 40.0, dtype=torch.float64).view(2, 40)
+    spans = (
+        (slice(4, 10), slice(10, 22), slice(22, 25)) if are_adjacent else (slice(4, 10), slice(12, 24), slice(24, 27))
+    )
+    parts = [rows[:, span].unflatten(1, (-1, 3)).detach().requires_grad_() for span in spans]
+    ours, plain = Adjoin.apply(*parts), torch.cat(parts, dim=1)
+    assert torch.equal(ours, plain)
+    assert (ours.untyped_storage().data_ptr() == rows.untyped_storage().data_ptr()) is are_adjacent
+    factor = torch.randn(plain.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for found, expected in zip(
+        torch.autograd.grad((ours**2 * factor).sum(), parts),
+        torch.autograd.grad((plain**2 * factor).sum(), parts),
+        strict=True,
+    ):
+        assert torch.equal(found, expected)
+
+
+def test_a_body_in_training_is_joined_without_a_copy():
+    population = Population(Transformer(width=16), Sizes(9, 4), (0, 1), "all", CPU)
+    (group,) = population.groups
+    joined = group.body(Transformer(width=16), "qkv")["block0.qkv.weight"]
+    assert joined.untyped_storage().data_ptr() == population.values[True].untyped_storage().data_ptr()
+    assert torch.equal(joined[1, 16:32], population.trained["block0.k.weight"][1])

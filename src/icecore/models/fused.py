@@ -1,4 +1,4 @@
-"""Parts of the packed pass whose gradients are made otherwise than torch would, most of them by `kernels`: on a GPU."""
+"""Parts of the fast passes whose gradients are made otherwise than torch would, most of them by `kernels` on a GPU."""
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +9,23 @@ from icecore.models.packing import Packing, Reads, Segments
 from icecore.models.transformer import NORM_EPSILON
 
 Nodes = Float[Tensor, "seed node width"]
+
+
+class Adjoin(torch.autograd.Function):
+    """torch.cat(parts, dim=1), but without a copy where the parts lie one after the other in each seed's row."""
+
+    @staticmethod
+    def forward(ctx, *parts):
+        ctx.sizes = [part.shape[1] for part in parts]
+        first, ends = parts[0], [part.data_ptr() + part[0].nbytes for part in parts]
+        lie_so = all(part.stride() == first.stride() and part[0].is_contiguous() for part in parts)
+        if not lie_so or ends[:-1] != [part.data_ptr() for part in parts[1:]]:
+            return torch.cat(parts, dim=1)
+        return first.as_strided((len(first), sum(ctx.sizes), *first.shape[2:]), first.stride())
+
+    @staticmethod
+    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return gradient.split(ctx.sizes, dim=1)
 
 
 class Affine(torch.autograd.Function):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from icecore.models.base import Parameters
 from icecore.models.fused import (
+    Adjoin,
     Affine,
     FusedAttention,
     Gather,
@@ -70,7 +71,7 @@ def body_for_computing(
             neutral = 1.0 if kind == "weight" else 0.0
             if is_vector and is_frozen and all(bool((value == neutral).all()) for value in values):
                 continue
-            whole = values[0] if len(values) == 1 else torch.cat(values, dim=1)
+            whole = values[0] if len(values) == 1 else Adjoin.apply(*values)
             body[f"{unit}.{kind}"] = whole.to(dtype) if is_of_body_type(members[0]) else whole
     return body
 
