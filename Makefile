@@ -29,4 +29,7 @@ clean: ## remove the environment and caches, keep runs
 	@echo "installing into .venv (a minute or two)"
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@# Builds of torch for GPUs bring their own Triton; elsewhere it is there to test the kernels in its interpreter.
+	@$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps triton==3.6.0 \
+		|| echo "no Triton for this machine: the kernels will not be tested"
 	@touch $@

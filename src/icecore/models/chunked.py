@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from icecore.models.devices import has_kernels
+
 LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**27}  # 800 MB with their gradient in bfloat16
 
 
@@ -74,7 +76,7 @@ def loss_and_gradient(
     dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
     """Each row's weighted cross-entropy, and its gradient by the logits in `dtype`."""
-    if logits.device.type == "cuda" and logits.dtype == torch.float32:
+    if has_kernels(logits) and logits.dtype == torch.float32:
         from icecore.models import kernels
 
         return kernels.cross_entropy(logits, targets, weight, dtype)

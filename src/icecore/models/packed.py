@@ -14,6 +14,7 @@ from jaxtyping import Float, Int32
 from torch import Tensor
 
 from icecore.models.base import Parameters
+from icecore.models.devices import has_kernels
 from icecore.models.fused import (
     Adjoin,
     Affine,
@@ -106,7 +107,7 @@ def packed_hidden(
 
 def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed item width"]:
     """values[:, index], whose gradient is a sum by index."""
-    if values.device.type == "cuda":
+    if has_kernels(values):
         return Select.apply(values, index)
     # The CPU's fast sum by index is that of embeddings.
     seeds, rows, _ = values.shape
@@ -123,7 +124,7 @@ def norm(
     `shift` is of `without_bias`, and is None on a CPU.
     """
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
-    if x.device.type == "cuda":
+    if has_kernels(x):
         return Norm.apply(x, added, shift, weight, bias, dtype)
     x = x if added is None else x + added
     return plain_norm(x, weight, bias).to(dtype), x
@@ -134,7 +135,7 @@ def norm_and_pick(
 ) -> tuple[Nodes, Float[Tensor, "seed item width"], Float[Tensor, "seed item width"]]:
     """The norm of x + added, and of both the norm and that sum what is at `index`."""
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
-    if x.device.type == "cuda":
+    if has_kernels(x):
         return NormAndPick.apply(x, added, weight, bias, index)
     x = x + added
     y = plain_norm(x, weight, bias)
@@ -148,12 +149,12 @@ def plain_norm(x: Nodes, weight: Tensor | None, bias: Tensor | None) -> Nodes:
 
 
 def gelu(x: Nodes) -> Nodes:
-    return Gelu.apply(x) if x.device.type == "cuda" else F.gelu(x, approximate="tanh")
+    return Gelu.apply(x) if has_kernels(x) else F.gelu(x, approximate="tanh")
 
 
 def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
-    if bias is not None and bias.requires_grad and x.device.type == "cuda":
+    if bias is not None and bias.requires_grad and has_kernels(x):
         return Affine.apply(x, weight, bias)
     return plain_linear(x, weight, bias)
 
@@ -163,7 +164,7 @@ def without_bias(
 ) -> tuple[Float[Tensor, "seed node output"], Float[Tensor, "seed output"] | None]:
     """`linear`, of which a bias that trains is left to the norm that follows: there its gradient is at hand."""
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
-    if bias is not None and bias.requires_grad and x.device.type == "cuda":
+    if bias is not None and bias.requires_grad and has_kernels(x):
         return plain_linear(x, weight, None), bias
     return plain_linear(x, weight, bias), None
 
@@ -184,7 +185,7 @@ def attend(
     outputs = len(packing.scored_node) if scored else packing.nodes
     # Kernels have no fast exact products in float32; cuBLAS has.
     is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or model.width // model.heads <= WIDEST_EXACT_HEAD
-    if q.device.type == "cuda" and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
+    if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
         return FusedAttention.apply(q, kv, packing, reads, outputs, rows, model.heads, model.attention == "softmax")
     return attend_laid_out(model, q, kv, reads, outputs)
 
@@ -227,6 +228,6 @@ def attend_laid_out(
 def gather(
     values: Nodes, index: Int32[Tensor, " item"], segments: Segments, dtype: torch.dtype
 ) -> Float[Tensor, "seed item width"]:
-    if values.device.type == "cuda":
+    if has_kernels(values):
         return Gather.apply(values, index, segments, dtype)
     return select(values, index).to(dtype)

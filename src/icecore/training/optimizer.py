@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from icecore.models.devices import has_kernels
 from icecore.training.config import Optimization
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # SOURCE: torch's defaults, which the released scripts have
@@ -43,7 +44,7 @@ class AdamW:
         rounded: Tensor | None,
     ) -> None:
         """Update in place; `rounded` follows the values. `norms` are of all gradients, and are clipped together."""
-        if vectors.value.device.type == "cuda":
+        if has_kernels(vectors.value):
             from icecore.training.step_kernels import adamw
 
             decay = self.weight_decay if decays else 0.0

@@ -1,4 +1,3 @@
-# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
 """What a step does after its gradients, by two kernels. On a GPU alone; the twins are in `optimizer` and `steps`."""
 
 import triton

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from icecore.models.devices import has_kernels
 from icecore.training.config import Optimization
 from icecore.training.optimizer import AdamW, Vectors, norms_of
 from icecore.training.parallel import Parallel
@@ -48,7 +49,7 @@ class Steps:
 
     def end(self) -> None:
         """Note the step for seeds whose loss is not finite for the first time, and go on by one."""
-        if self.step.device.type == "cuda":
+        if has_kernels(self.step):
             from icecore.training.step_kernels import end_step
 
             end_step(self.step, self.loss, self.first_bad_step, NEVER)

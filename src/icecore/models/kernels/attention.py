@@ -1,4 +1,3 @@
-# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
 """Attention that reads queries, keys and values through an index, and its gradients.
 
 Sequences have at most 64 tokens here, so one program holds all of a sequence's scores, and nothing is kept for the

@@ -1,4 +1,3 @@
-# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
 """Cross-entropy of a row of logits and its gradient, in one kernel."""
 
 import torch

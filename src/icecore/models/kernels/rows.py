@@ -1,4 +1,3 @@
-# pyright: reportMissingImports=false, reportIndexIssue=false, reportPossiblyUnboundVariable=false
 """Sums over sorted rows, and norms that add to the residual stream on the way. Tensors are (seed, row, channel)."""
 
 import torch

@@ -1,0 +1,156 @@
+"""Kernels are their plain twins: on a GPU or, where there is none, in Triton's interpreter, in small."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.nn.functional as F
+from twins import results_by_place, shaken
+
+from icecore.models import Sizes, Transformer, chunked
+from icecore.models.dense import Windows
+from icecore.models.devices import INTERPRETED
+from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
+from icecore.training import Optimization, Population, Precision
+from icecore.training.imitation_target import with_target
+from icecore.training.optimizer import AdamW, Vectors
+from icecore.training.steps import Steps
+from icecore.training.work import PackedWorks, Work, plain_work, whole
+
+HAS_GPU = torch.cuda.is_available() and not INTERPRETED
+DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
+with_kernels = pytest.mark.skipif(not HAS_GPU and not INTERPRETED, reason="needs a GPU or Triton's interpreter")
+
+
+@pytest.mark.skipif(HAS_GPU or INTERPRETED, reason="runs the rest of this file where it cannot run by itself")
+def test_the_kernels_in_tritons_interpreter():
+    pytest.importorskip("triton")
+    # Without conftest.py, whose checks of shapes go into every function, and which Triton cannot read.
+    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-o", "addopts=", __file__]
+    done = subprocess.run(
+        command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert re.search(r"^\d\d passed, 1 skipped", done.stdout, re.MULTILINE), done.stdout[-1000:]
+
+
+def random(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+
+SMALL = [
+    Needle(max_pairs=30 if HAS_GPU else 4),
+    DecimalAddition(digits=10 if HAS_GPU else 3),
+    DecimalAddition(digits=2, scored="target-is-digit", test_size=50),
+    Parentheses(max_pairs=30 if HAS_GPU else 5),
+    ModularAddition(),
+    Memorization(),
+    with_target(Imitation(length=12, vocabulary=64, target_width=8, test_size=50)),
+]
+
+
+@with_kernels
+@pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+@pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.name}-{task.vocab_size}")
+def test_short_sequences_give_the_plain_twins_logits_and_gradients(task, trainable, attention):
+    """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
+    width, rows, more = (96, 100, 70) if HAS_GPU else (16, 3, 3)
+    model = Transformer(width=width, layers=3, heads=2, init="matched", attention=attention)
+    population = shaken(Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, DEVICE))
+    batch = task.sample(2 * rows, torch.Generator(DEVICE).manual_seed(0))
+    packed = PackedWorks(task.vocab_size, batch, rows, lambda needed: [max(needed) + more] * len(needed))
+    with Precision.fp32.in_matrix_products():
+        for index in range(2):
+            ours = results_by_place(population, packed.step(index))
+            twins = results_by_place(population, plain_work(batch[rows * index : rows * index + rows]))
+            assert ours.keys() == twins.keys()
+            for name, value in ours.items():
+                assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+
+
+@with_kernels
+@pytest.mark.parametrize("vocabulary", [5, 1000, 4096, 4097, 10_000, 50_257])
+def test_losses_of_rows_of_any_width_are_torchs(vocabulary):
+    rows = 70 if HAS_GPU else 4
+    logits = 4 * random(2, rows, vocabulary)
+    logits[0, 0, 0] = 80.0
+    targets = random(rows, seed=1).mul(1e6).long().remainder(vocabulary)
+    weight = random(rows, seed=2).abs()
+    leaf = logits.clone().requires_grad_()
+    each = F.cross_entropy(leaf.flatten(0, 1), targets.repeat(2), reduction="none").view(2, rows) * weight
+    (expected,) = torch.autograd.grad(each.sum(), leaf)
+    loss, gradient = chunked.loss_and_gradient(logits, targets, weight, torch.float32)
+    assert torch.allclose(loss, each, rtol=1e-5, atol=1e-5)
+    assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+    rounded = chunked.loss_and_gradient(logits, targets, weight, torch.bfloat16)[1]
+    assert torch.allclose(rounded.float(), expected, rtol=0.01, atol=1e-6)
+
+
+@with_kernels
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatch):
+    """In float32 with kernels, in several chunks; and on a GPU in bfloat16, about the same."""
+    width, rows, vocabulary = (64, 4, 1000) if HAS_GPU else (24, 1, 40)
+    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, DEVICE.type, 50 * vocabulary)
+    model, sizes = Transformer(width=width, layers=3, heads=2, init="matched"), Sizes(vocabulary, 128)
+    tokens = random(rows, 101).mul(1e6).long().remainder(vocabulary)
+    batch = Batch(tokens[:, :-1], tokens[:, 1:], torch.ones_like(tokens[:, 1:], dtype=torch.bool))
+
+    def results(precision: Precision, work: Work) -> dict[str, torch.Tensor]:
+        population = shaken(Population(model, sizes, (0, 1), trainable, DEVICE, precision))
+        (group,) = population.groups
+        with precision.in_matrix_products():
+            loss, gradients = group.losses_and_gradients(work)
+        return {"loss": loss, **gradients}
+
+    ours = whole(model, vocabulary, batch)
+    assert isinstance(ours.inputs, Windows)
+    expected = results(Precision.fp32, plain_work(batch))
+    # In bfloat16 a dozen roundings to 8 bits. A key's bias changes no attention: its gradient is rounding alone.
+    for precision, tolerance, rounding in ((Precision.fp32, 2e-5, 1e-6), (Precision.bf16, 0.05, 1e-4)):
+        if precision == Precision.fp32 or HAS_GPU:
+            for name, value in results(precision, ours).items():
+                difference = (value.float() - expected[name]).norm()
+                assert difference < tolerance * expected[name].norm() + rounding, (precision, name)
+
+
+@with_kernels
+def test_the_optimizers_kernel_is_its_plain_twin():
+    seeds, count = 3, 5000
+    optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), DEVICE)
+    value, gradient, mean, square = (random(seeds, count, seed=seed) for seed in range(4))
+    ours = Vectors(value, gradient, mean, square.abs())
+    twins = Vectors(*(part.clone() for part in vars(ours).values()))
+    norms = torch.tensor([[3.0, 0.3, 1e9], [0.1, 0.4, 0.0]], device=DEVICE)  # the second seed's is not clipped
+    rounded = torch.zeros((seeds, count), dtype=torch.bfloat16, device=DEVICE)
+    for index in range(6):  # torch takes 1 - .999^step in float32, which costs it 3e-5
+        step, gradient = torch.tensor(index, device=DEVICE), random(seeds, count, seed=10 + index)
+        for vectors in (ours, twins):
+            vectors.gradient.copy_(gradient)
+        optimizer.update(ours, norms, step, True, rounded)
+        optimizer.plain_update(twins, norms, step, True, None)
+        for name in ("value", "mean", "square"):
+            assert torch.allclose(getattr(ours, name), getattr(twins, name), rtol=1e-4, atol=1e-5), (step, name)
+        if HAS_GPU:
+            assert torch.equal(rounded, ours.value.bfloat16())
+        else:  # the interpreter cuts bits off
+            assert torch.allclose(rounded.float(), ours.value, rtol=2**-7, atol=0)
+
+
+@with_kernels
+def test_the_kernel_that_ends_a_step_is_its_plain_twin():
+    made = Population(Transformer(width=8), Sizes(9, 4), tuple(range(5)), "embeddings", DEVICE)
+    ours, twins = (Steps(made, Optimization(steps=4)) for _ in range(2))
+    nan, inf = float("nan"), float("inf")
+    for losses in ([1.0, nan, 2.0, -inf, 0.0], [inf, 1.0, 2.0, nan, 0.0], [1.0, 1.0, 2.0, 1.0, nan]):
+        for steps in (ours, twins):
+            steps.loss.copy_(torch.tensor(losses))
+        ours.end()
+        twins.plain_end()
+        assert torch.equal(ours.first_bad_step, twins.first_bad_step)
+        assert ours.step == twins.step
+    assert ours.first_bad_step.tolist() == [1, 0, -1, 0, 2]
