@@ -1,5 +1,7 @@
 """Kernels are their plain twins: on a GPU or, where there is none, in Triton's interpreter, in small."""
 
+import copy
+import dataclasses
 import os
 import re
 import subprocess
@@ -123,22 +125,22 @@ def test_the_optimizers_kernel_is_its_plain_twin():
     seeds, count = 3, 5000
     optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), DEVICE)
     value, gradient, mean, square = (random(seeds, count, seed=seed) for seed in range(4))
-    ours = Vectors(value, gradient, mean, square.abs())
-    twins = Vectors(*(part.clone() for part in vars(ours).values()))
+    ours = Vectors(value, gradient, mean, square.abs(), value.bfloat16(), decays=True)
+    twins = dataclasses.replace(copy.deepcopy(ours), rounded=None)
+    assert ours.rounded is not None
     norms = torch.tensor([[3.0, 0.3, 1e9], [0.1, 0.4, 0.0]], device=DEVICE)  # the second seed's is not clipped
-    rounded = torch.zeros((seeds, count), dtype=torch.bfloat16, device=DEVICE)
     for index in range(6):  # torch takes 1 - .999^step in float32, which costs it 3e-5
         step, gradient = torch.tensor(index, device=DEVICE), random(seeds, count, seed=10 + index)
         for vectors in (ours, twins):
             vectors.gradient.copy_(gradient)
-        optimizer.update(ours, norms, step, True, rounded)
-        optimizer.plain_update(twins, norms, step, True, None)
+        optimizer.update(ours, norms, step)
+        optimizer.plain_update(twins, norms, step)
         for name in ("value", "mean", "square"):
             assert torch.allclose(getattr(ours, name), getattr(twins, name), rtol=1e-4, atol=1e-5), (step, name)
         if HAS_GPU:
-            assert torch.equal(rounded, ours.value.bfloat16())
+            assert torch.equal(ours.rounded, ours.value.bfloat16())
         else:  # the interpreter cuts bits off
-            assert torch.allclose(rounded.float(), ours.value, rtol=2**-7, atol=0)
+            assert torch.allclose(ours.rounded.float(), ours.value, rtol=2**-7, atol=0)
 
 
 @with_kernels

@@ -20,6 +20,8 @@ class Vectors:
     gradient: Tensor
     mean: Tensor
     square: Tensor
+    rounded: Tensor | None  # follows the values, in the type to compute with
+    decays: bool
 
 
 class AdamW:
@@ -35,31 +37,17 @@ class AdamW:
             device=device,
         )
 
-    def update(
-        self,
-        vectors: Vectors,
-        norms: Float[Tensor, "vector seed"],
-        step: Int64[Tensor, ""],
-        decays: bool,
-        rounded: Tensor | None,
-    ) -> None:
-        """Update in place; `rounded` follows the values. `norms` are of all gradients, and are clipped together."""
+    def update(self, vectors: Vectors, norms: Float[Tensor, "vector seed"], step: Int64[Tensor, ""]) -> None:
+        """Update in place. `norms` are of all gradients, which are clipped together."""
         if has_kernels(vectors.value):
             from icecore.training.step_kernels import adamw
 
-            decay = self.weight_decay if decays else 0.0
-            adamw(vectors, norms, step, self.schedule, self.largest_norm, decay, BETAS, EPSILON, rounded)
+            decay = self.weight_decay if vectors.decays else 0.0
+            adamw(vectors, norms, step, self.schedule, self.largest_norm, decay, BETAS, EPSILON)
         else:
-            self.plain_update(vectors, norms, step, decays, rounded)
+            self.plain_update(vectors, norms, step)
 
-    def plain_update(
-        self,
-        vectors: Vectors,
-        norms: Float[Tensor, "vector seed"],
-        step: Int64[Tensor, ""],
-        decays: bool,
-        rounded: Tensor | None,
-    ) -> None:
+    def plain_update(self, vectors: Vectors, norms: Float[Tensor, "vector seed"], step: Int64[Tensor, ""]) -> None:
         """The twin of the kernel."""
         vectors.gradient.mul_(clip_factors(norms, self.largest_norm)[:, None])
         torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
@@ -72,13 +60,13 @@ class AdamW:
             lr=self.schedule.index_select(0, step.view(1))[0, 0],
             beta1=BETAS[0],
             beta2=BETAS[1],
-            weight_decay=self.weight_decay if decays else 0.0,
+            weight_decay=self.weight_decay if vectors.decays else 0.0,
             eps=EPSILON,
             amsgrad=False,
             maximize=False,
         )
-        if rounded is not None:
-            rounded.copy_(vectors.value)
+        if vectors.rounded is not None:
+            vectors.rounded.copy_(vectors.value)
 
 
 def norms_of(gradients: list[Float[Tensor, "seed value"]]) -> Float[Tensor, "vector seed"]:

@@ -50,14 +50,14 @@ def adamw(
     decay: float,
     betas: tuple[float, float],
     epsilon: float,
-    rounded: Tensor | None,
 ) -> None:
     """Clipping, AdamW, and the copy in the type to compute with, in one pass."""
     seeds, count = vectors.value.shape
+    rounds = vectors.rounded is not None
     adamw_kernel[(triton.cdiv(count, BLOCK), seeds)](
-        vectors.value, vectors.gradient, vectors.mean, vectors.square, vectors.value if rounded is None else rounded,
+        vectors.value, vectors.gradient, vectors.mean, vectors.square, vectors.rounded if rounds else vectors.value,
         norms, step, schedule, seeds, count, largest, decay, 1 - betas[0], 1 - betas[1], epsilon,
-        VECTORS=len(norms), ROUNDS=rounded is not None, BLOCK=BLOCK,
+        VECTORS=len(norms), ROUNDS=rounds, BLOCK=BLOCK,
     )  # fmt: skip
 
 

@@ -43,8 +43,8 @@ class Steps:
         self.parallel.add([self.loss, *self.gradients.values()])
         norms = norms_of(list(self.gradients.values()))
         for decays, value in self.population.values.items():
-            vectors = Vectors(value, self.gradients[decays], self.means[decays], self.squares[decays])
-            self.optimizer.update(vectors, norms, self.step, decays, self.population.rounded.get(decays))
+            moments, rounded = (self.means[decays], self.squares[decays]), self.population.rounded.get(decays)
+            self.optimizer.update(Vectors(value, self.gradients[decays], *moments, rounded, decays), norms, self.step)
         self.end()
 
     def end(self) -> None:
