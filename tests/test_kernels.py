@@ -30,8 +30,7 @@ with_kernels = pytest.mark.skipif(not HAS_GPU and not INTERPRETED, reason="needs
 @pytest.mark.skipif(HAS_GPU or INTERPRETED, reason="runs the rest of this file where it cannot run by itself")
 def test_the_kernels_in_tritons_interpreter():
     pytest.importorskip("triton")
-    # Without conftest.py, whose checks of shapes go into every function, and which Triton cannot read.
-    command = [sys.executable, "-m", "pytest", "--noconftest", "-q", "-o", "addopts=", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", __file__]
     done = subprocess.run(
         command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600, check=False
     )
