@@ -23,6 +23,7 @@ STUDENTS = {"released": ((256, 3),), "paper": ((512, 3), (512, 1))}  # SOURCE: r
 GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
 HIGHER_RATE = 5e-3
+LOWER_RATES = (3e-4, 1e-4)
 TRAINED = {"Random": "embeddings", "Normal": "all"}
 PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
 
@@ -195,6 +196,16 @@ def init(scale: Scale, preset: str) -> list[Cell]:
     return cells
 
 
+def rates(scale: Scale, preset: str) -> list[Cell]:
+    """Everything trained at lower rates than the scripts' 1e-3: is what width 1024 fails at the rate's doing?"""
+    model = scale.transformer(1024, preset)
+    return [
+        scale.cell(task, f"Normal 1024, lr {rate:g}", model, "all", preset, rate)
+        for task in FOUR
+        for rate in LOWER_RATES
+    ]
+
+
 @dataclass(frozen=True)
 class Entry:
     """A table or figure. Without `cells`, `missing` says what it waits for."""
@@ -229,5 +240,6 @@ ENTRIES = {
     "fig7": Entry("accuracy against width", fig7),
     "fig8": Entry("accuracy during memorization", table3),
     "init": Entry("what the width hides: narrow bodies with the gain of 1024 (not in the paper)", init),
+    "rates": Entry("everything trained, at lower learning rates (not in the paper)", rates),
     "gain": Entry("accuracy over width and gain (not in the paper)", gain),
 }
