@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from made_up import record, recorded
+from made_up import record, record_of, recorded
 
 from icecore.cli import main
 from icecore.reporting.claims import Spent, claims_of, judge, spent_on
@@ -51,19 +51,7 @@ def test_verdicts():
 
 def test_claims_are_medians_of_what_is_stored(tmp_path):
     cell = paper.table1(SCALES["paper"], "released")[0]
-    rows = []
-    for seed, (precision, accuracy) in enumerate([("bf16", 1.0), ("bf16", 0.9), ("bf16", 0.995)]):
-        config = cell.config((seed,), precision)
-        rows.append(
-            {
-                **record(config.run_id, accuracy),
-                "seed": seed,
-                "setting": cell.setting,
-                "floors": {"chance": 0.005},
-                "config": config.as_json(),
-            }
-        )
-    Records(tmp_path).append(rows)
+    Records(tmp_path).append(record_of(cell, seed, accuracy) for seed, accuracy in enumerate([1.0, 0.9, 0.995]))
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     assert len(claims) == 20
     first = claims[0]
@@ -75,8 +63,18 @@ def test_claims_are_medians_of_what_is_stored(tmp_path):
     )
     assert first.ours == pytest.approx(99.5)
     assert first.spread == pytest.approx((90.0, 100.0))
-    assert first.floor == pytest.approx(0.5)
+    assert first.floor == pytest.approx(20.0)
     assert {claim.verdict for claim in claims[1:]} == {"not run"}
+
+
+def test_precisions_are_not_mixed(tmp_path):
+    """A seed run again in another precision stands beside the cell's number, and does not replace one of its seeds."""
+    cell = paper.table1(SCALES["paper"], "released")[0]
+    made = [(0, "bf16", 0.8), (1, "bf16", 0.9), (2, "bf16", 1.0), (0, "tf32", 1.0)]
+    Records(tmp_path).append(record_of(cell, seed, accuracy, precision) for seed, precision, accuracy in made)
+    claim = claims_of(["table1"], "paper", "released", Records(tmp_path))[0]
+    assert (claim.ours, claim.n) == (pytest.approx(90.0), 3)
+    assert claim.note.endswith("in tf32 100.0, 1 seed")
 
 
 def test_claims_as_json_and_markdown(tmp_path, capsys):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from icecore.store import Record, Records
 
-PRECISIONS = ("fp32", "tf32", "bf16")  # the record of a seed that counts is the first of these
+PRECISIONS = ("fp32", "tf32", "bf16")  # of those with equally many seeds the first counts
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,25 @@ def without_verdict(ours: float | None) -> str:
     return "not run" if ours is None else "nothing to compare with"
 
 
-def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
-    """Of each setting one record a seed."""
-    ranked: list[tuple[int, str, int, Record]] = []
+def by_precision(records: Records) -> dict[str, dict[str, list[Record]]]:
+    """Of each setting, what was recorded in each precision: a record a seed, in their order."""
+    found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
     for record in records.by_run().values():
         try:
-            precision, setting, seed = record["config"]["precision"], record["setting"], record["seed"]
-            ranked.append((PRECISIONS.index(precision), setting, seed, record))
+            found[record["setting"]][record["config"]["precision"]].append({**record, "seed": int(record["seed"])})
         except (KeyError, TypeError, ValueError):
             records.warn(f"{records.path}: the record of run {record['run']} is damaged and skipped")
-    chosen: dict[tuple[str, int], Record] = {}
-    for _, setting, seed, record in sorted(ranked, key=lambda one: one[0]):
-        chosen.setdefault((setting, seed), record)
-    found: dict[str, list[Record]] = defaultdict(list)
-    for (setting, _), record in sorted(chosen.items()):
-        found[setting].append(record)
+    for each in found.values():
+        for runs in each.values():
+            runs.sort(key=lambda record: record["seed"])
     return found
+
+
+def of_most_seeds(each: dict[str, list[Record]]) -> list[Record]:
+    """Of what was recorded in each precision, that which counts: never a mixture, in which seeds could be chosen."""
+    return max(each.values(), key=len, default=[])
+
+
+def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
+    """Of each setting one record a seed, all in one precision."""
+    return {setting: of_most_seeds(each) for setting, each in sorted(by_precision(records).items())}

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from icecore.models import Transformer, count_parameters
-from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
+from icecore.reporting.claim import (
+    Claim,
+    by_precision,
+    median_of,
+    of_most_seeds,
+    seeds_by_setting,
+    spread_of,
+    verdict_of,
+    without_verdict,
+)
 from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
@@ -38,7 +47,8 @@ LANGUAGE_CLAIMS: dict[str, Callable[[Sequence[Record], str, str], list[Claim]]] 
 
 
 def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Claim]:
-    by_setting = seeds_by_setting(records)
+    precisions = by_precision(records)
+    by_setting = {setting: of_most_seeds(each) for setting, each in precisions.items()}
     found: list[Claim] = []
     for name in names:
         make = ENTRIES[name].cells
@@ -62,9 +72,12 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
             continue
         wanted = NUMBERS.get(name)
         if wanted is None:
-            found += [claim_of(name, cell, None, scale, by_setting) for cell in cells.values()]
+            found += [claim_of(name, cell, None, scale, precisions.get(cell.setting, {})) for cell in cells.values()]
         else:
-            found += [claim_of(name, cells[number.cell], number, scale, by_setting) for number in wanted]
+            found += [
+                claim_of(name, cells[number.cell], number, scale, precisions.get(cells[number.cell].setting, {}))
+                for number in wanted
+            ]
     return found
 
 
@@ -75,9 +88,11 @@ def language_claims(name: str, scale: str, preset: str, records: Records) -> lis
     return LANGUAGE_CLAIMS[name](runs, scale, preset)
 
 
-def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_setting: dict[str, list[Record]]) -> Claim:
+def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precisions: dict[str, list[Record]]) -> Claim:
+    """From what is recorded of the cell in each precision; those that do not count are noted."""
     key = "accuracy" if number is None else number.accuracy
-    runs = [record for record in by_setting.get(cell.setting, []) if key in record]
+    counted = of_most_seeds(precisions)
+    runs = [record for record in counted if key in record]
     values = [100 * record[key] for record in runs]
     ours = median_of(values)
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
@@ -87,6 +102,10 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, by_settin
     notes = [EXPLAINED.get(label, unexplained)] if verdict == "differs" and scale == "paper" else []
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     notes += [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
+    for precision, others in precisions.items():
+        if others and others is not counted:
+            value = statistics.median(100 * record[key] for record in others)
+            notes.append(f"in {precision} {value:.1f}, {seeds_in_words(len(others))}")
     return Claim(
         name,
         label,
