@@ -80,6 +80,7 @@ def test_workers_nodes_and_drivers_may_be_killed(tmp_path):
         assert again.returncode == 0, errors.decode()[-2000:]
     records = Records(tmp_path).read()
     assert len(records) == len({record["run"] for record in records}) == 12
+    assert {"--executor ray" in record["command"] for record in records} == {True}, "the driver's, not a worker's"
 
 
 def test_an_address_where_nothing_listens_fails_soon(tmp_path, capsys):

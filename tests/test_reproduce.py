@@ -159,6 +159,24 @@ def test_a_result_names_the_source_that_ran_not_the_one_at_its_end(tmp_path, mon
         cached.cache_clear()
 
 
+def test_a_run_says_where_it_comes_from(tmp_path, monkeypatch):
+    """Trained in one process and recorded by another, it keeps the command that trained it."""
+    monkeypatch.setattr("sys.argv", ["/somewhere/study.py", "--fast", "/data/of/mine"])
+    sweep(tmp_path / "first", tmp_path / "runs", seeds=1, cells=CELLS[:1])
+    monkeypatch.setattr("sys.argv", ["icecore", "reproduce", "table1"])
+    sweep(tmp_path / "second", tmp_path / "runs", seeds=1, cells=CELLS[:1])
+    commands = [record["command"] for name in ("first", "second") for record in Records(tmp_path / name).read()]
+    assert commands == ["study.py --fast mine"] * 2
+    (result,) = (tmp_path / "runs").rglob("result.json")
+    written = json.loads(result.read_text())
+    assert len(written["source"]) == 12
+    assert written["commit"]
+    del written["commit"], written["source"], written["command"]
+    result.write_text(json.dumps(written))
+    sweep(tmp_path / "third", tmp_path / "runs", seeds=1, cells=CELLS[:1])
+    assert Records(tmp_path / "third").read()[0]["command"] == "unknown"
+
+
 def test_where_the_data_lay_is_no_result(tmp_path):
     def of(place: str, accuracy: float = 1.0) -> Record:
         return record("a", accuracy, config={"task": {"name": "language", "where": {"folder": place}}})
@@ -169,12 +187,13 @@ def test_where_the_data_lay_is_no_result(tmp_path):
         Records(tmp_path).append([of("there", 0.5)])
 
 
-def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path):
+def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path, monkeypatch):
     """Both may have the same folder, as at a laptop's scale."""
+    monkeypatch.setenv("ICECORE_COMMAND", "")  # a worker sets it
     population = runner.Population(CELLS[0], (0,))
     with runner.held(tmp_path, population) as is_ours:
         assert is_ours
-        made = train_on_worker(population, str(tmp_path), "cpu", "fp32")
+        made = train_on_worker(population, str(tmp_path), "cpu", "fp32", "icecore x")
     assert len(made.records) == 1
 
 

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source that is no repository
+COMMAND_VARIABLE = "ICECORE_COMMAND"  # for a worker that another process started
+OUR_NAMES = ("icecore", "__main__.py")
 
 
 def provenance(device: str) -> dict[str, str]:
@@ -17,18 +19,23 @@ def provenance(device: str) -> dict[str, str]:
     import torch
 
     return {
-        "commit": commit(),
-        "source": source(),
-        "command": command(),
+        **origin(),
         "device": device,
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
 
 
+def origin() -> dict[str, str]:
+    """Which source, started how."""
+    return {"commit": commit(), "source": source(), "command": command()}
+
+
 def command() -> str:
-    """The command line that this process was started with."""
-    return shlex.join(["icecore", *map(without_folder, sys.argv[1:])])
+    """The command line that this process was started with; another program's than ours with its own name."""
+    program = Path(sys.argv[0]).name
+    ours = shlex.join(["icecore" if program in OUR_NAMES else program, *map(without_folder, sys.argv[1:])])
+    return os.environ.get(COMMAND_VARIABLE) or ours
 
 
 def without_folder(argument: str) -> str:

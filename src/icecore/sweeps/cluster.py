@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
-from icecore.store import Records, remember_source
+from icecore.store import COMMAND_VARIABLE, Records, command, remember_source
 from icecore.sweeps.runner import Failure, Measured, Population, Stored, held, measure, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
@@ -39,7 +39,7 @@ def run_on_ray(
     failures: list[Failure] = []
     with contextlib.ExitStack() as stack:
         ours = [one for one in populations if stack.enter_context(held(records.path.parent, one))]
-        waiting = {remote.remote(population, where, device, precision): population for population in ours}
+        waiting = {remote.remote(population, where, device, precision, command()): population for population in ours}
         collect(ray, waiting, records, failures, on_done)
     return failures
 
@@ -66,8 +66,9 @@ def collect(
         on_done(population, made.accuracy)
 
 
-def train_on_worker(population: Population, runs: str, device: str, precision: str) -> Measured:
+def train_on_worker(population: Population, runs: str, device: str, precision: str, started_by: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
+    os.environ[COMMAND_VARIABLE] = started_by
     remember_source()
     while True:
         with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's may lie in the same folder

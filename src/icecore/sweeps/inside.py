@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from icecore.analysis.moments import explained, moments_by_positions, streams_of, training_items
 from icecore.models import Transformer
-from icecore.store import Record
+from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
 from icecore.training import Runs
 
@@ -33,6 +33,6 @@ def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]
 
 def inside_records(runs: Runs, records: list[Record]) -> Iterator[Record]:
     """One record a seed: what names the run, and what is inside."""
-    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "commit", "source", "command", "config")
+    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "config")
     for record, variance in zip(records, variance_of(runs), strict=True):
-        yield {**{name: record[name] for name in kept}, "variance": variance}
+        yield {**{name: record[name] for name in kept}, **origin(), "variance": variance}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
-from icecore.store import Record, Records, command, commit, remember_source, source
+from icecore.store import Record, Records, remember_source
 from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
@@ -156,7 +156,7 @@ def train_population(
 
 
 def records_of(runs: Runs) -> Iterator[Record]:
-    """One record a seed."""
+    """One record a seed; a run of an older version does not say where it comes from."""
     per_seed = {name: value for name, value in runs.result.items() if isinstance(value, list) and name != "seeds"}
     shared = {name: value for name, value in runs.result.items() if not isinstance(value, list)}
     for index, seed in enumerate(runs.config.seeds):
@@ -166,11 +166,9 @@ def records_of(runs: Runs) -> Iterator[Record]:
             "setting": setting_of(config.as_json()),
             "seed": seed,
             **{name: value[index] for name, value in per_seed.items()},
+            **dict.fromkeys(("commit", "source", "command"), "unknown"),
             **shared,
             "seeds_at_once": len(runs.config.seeds),
-            "commit": commit(),
-            "source": source(),
-            "command": command(),
             "config": config.as_json(),
         }
 

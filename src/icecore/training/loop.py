@@ -16,7 +16,7 @@ import icecore
 from icecore.errors import InputError, Interrupted, require
 from icecore.models import LSTM, Transformer
 from icecore.process import prepare
-from icecore.store import read_json
+from icecore.store import origin, read_json, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
 from icecore.training.parallel import Parts
@@ -83,6 +83,7 @@ def train_run(
     Of several processes the first one has the folder.
     """
     prepare()
+    remember_source()
     steps = config.optimization.steps
     on_test: dict[str, list[float]] = {}  # what was measured after the latest step that was looked at
     try:
@@ -275,6 +276,7 @@ def result_of(config: RunConfig, population: Population, device: torch.device) -
         "steps": config.optimization.steps,
         "device": device_name(device),
         "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        **origin(),
     }
 
 
