@@ -96,6 +96,15 @@ def test_what_is_adjoined_is_what_is_concatenated(are_adjacent):
         assert torch.equal(found, expected)
 
 
+def test_neighbours_by_chance_are_copied():
+    """Two allocations may lie one after the other, as on a GPU they do: no view reaches over both."""
+    memory = bytearray(2 * 96)
+    first, second = (torch.frombuffer(memory, dtype=torch.float64, count=12, offset=begin) for begin in (0, 96))
+    parts = [first.view(1, 4, 3).fill_(1.0), second.view(1, 4, 3).fill_(2.0)]
+    assert parts[0].data_ptr() + parts[0].nbytes == parts[1].data_ptr()
+    assert torch.equal(Adjoin.apply(*parts), torch.cat(parts, dim=1))
+
+
 def test_a_body_in_training_is_joined_without_a_copy():
     population = Population(Transformer(width=16), Sizes(9, 4), (0, 1), "all", CPU)
     (group,) = population.groups

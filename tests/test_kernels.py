@@ -111,12 +111,14 @@ def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatc
     ours = whole(model, vocabulary, batch)
     assert isinstance(ours.inputs, Windows)
     expected = results(Precision.fp32, plain_work(batch))
-    # In bfloat16 a dozen roundings to 8 bits. A key's bias changes no attention: its gradient is rounding alone.
-    for precision, tolerance, rounding in ((Precision.fp32, 2e-5, 1e-6), (Precision.bf16, 0.05, 1e-4)):
+    # In bfloat16 a dozen roundings to 8 bits. A key's bias changes no attention: its gradient is rounding alone, of
+    # numbers as large as those that the query's is made of.
+    for precision, tolerance in ((Precision.fp32, 2e-5), (Precision.bf16, 0.05)):
         if precision == Precision.fp32 or HAS_GPU:
             for name, value in results(precision, ours).items():
                 difference = (value.float() - expected[name]).norm()
-                assert difference < tolerance * expected[name].norm() + rounding, (precision, name)
+                size = expected[name.replace(".k.bias", ".q.bias")].norm()
+                assert difference < tolerance * size + 1e-6, (precision, name)
 
 
 @with_kernels

@@ -18,7 +18,11 @@ class Adjoin(torch.autograd.Function):
     def forward(ctx, *parts):
         ctx.sizes = [part.shape[1] for part in parts]
         first, ends = parts[0], [part.data_ptr() + part[0].nbytes for part in parts]
-        lie_so = all(part.stride() == first.stride() and part[0].is_contiguous() for part in parts)
+        whole = first.untyped_storage().data_ptr()  # neighbours by chance are no part of it
+        lie_so = all(
+            part.untyped_storage().data_ptr() == whole and part.stride() == first.stride() and part[0].is_contiguous()
+            for part in parts
+        )
         if not lie_so or ends[:-1] != [part.data_ptr() for part in parts[1:]]:
             return torch.cat(parts, dim=1)
         return first.as_strided((len(first), sum(ctx.sizes), *first.shape[2:]), first.stride())
