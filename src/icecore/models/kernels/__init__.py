@@ -2,6 +2,7 @@
 
 from icecore.models.kernels.attention import attend_backward, attend_forward
 from icecore.models.kernels.cross_entropy import cross_entropy
+from icecore.models.kernels.gelu import gelu_backward
 from icecore.models.kernels.rows import add_rows, norm_backward, norm_forward, segment_sum
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "attend_backward",
     "attend_forward",
     "cross_entropy",
+    "gelu_backward",
     "norm_backward",
     "norm_forward",
     "segment_sum",
