@@ -92,20 +92,6 @@ def test_losses_of_rows_of_any_width_are_torchs(vocabulary):
 
 
 @with_kernels
-@pytest.mark.parametrize("width", [24, 300])
-def test_gelus_gradient_and_its_sum(width):
-    """Numbers from where gelu is 0 to where it is x, in tiles that are not full."""
-    from icecore.models.kernels import gelu_backward
-
-    x, gradient = 2 * random(2, 37, width), random(2, 37, width, seed=1)
-    leaf = x.clone().requires_grad_()
-    (expected,) = torch.autograd.grad((F.gelu(leaf, approximate="tanh") * gradient).sum(), leaf)
-    ours, sums = gelu_backward(x, gradient.clone())
-    assert torch.allclose(ours, expected, rtol=1e-5, atol=1e-5)
-    assert torch.allclose(sums, expected.sum(dim=1), rtol=1e-5, atol=2e-5)
-
-
-@with_kernels
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatch):
     """In float32 with kernels, in several chunks; and on a GPU in bfloat16, about the same."""

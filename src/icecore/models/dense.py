@@ -14,7 +14,7 @@ from torch import Tensor
 
 from icecore.models.base import Parameters
 from icecore.models.fused import Nodes
-from icecore.models.packed import gelu_of_linear, linear, norm, select, without_bias
+from icecore.models.packed import gelu, linear, norm, select, without_bias
 from icecore.models.transformer import Transformer
 
 SHORTEST = 65  # tokens of a window; up to 64, `packed` has a kernel for attention, and shares beginnings
@@ -65,7 +65,7 @@ def dense_hidden(
         read = linear(x, body, f"{block}.{joined(model)}").split(model.width, dim=-1)
         added, shift = without_bias(attend_windows(model, read, length), body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
-        added, shift = without_bias(gelu_of_linear(x, body, f"{block}.mlp_in"), body, f"{block}.mlp_out")
+        added, shift = without_bias(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
     return norm(stream, added, body, "final_norm", dtype, shift)[0]
 
 

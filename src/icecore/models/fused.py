@@ -38,7 +38,9 @@ class Affine(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias):
         ctx.save_for_backward(x, weight)
-        return plain_linear(x, weight, bias)
+        if len(x) == 1:
+            return F.linear(x.squeeze(0), weight.squeeze(0), bias.squeeze(0)).unsqueeze(0)
+        return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
 
     @staticmethod
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -57,14 +59,6 @@ def product(a: Tensor, b: Tensor) -> Float[Tensor, "seed row column"]:
     return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0) if len(a) == 1 else a @ b
 
 
-def plain_linear(x: Nodes, weight: Tensor, bias: Tensor | None) -> Float[Tensor, "seed node output"]:
-    if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
-        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
-    if bias is None:
-        return x @ weight.transpose(1, 2)
-    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
-
-
 class Gelu(torch.autograd.Function):
     """gelu_new, whose gradient takes the place of the one it is made of: the largest tensors of a step."""
 
@@ -78,29 +72,6 @@ class Gelu(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         gradient = gradient.contiguous()
         return torch.ops.aten.gelu_backward.grad_input(gradient, x, approximate="tanh", grad_input=gradient)
-
-
-class GeluOfAffine(torch.autograd.Function):
-    """`gelu_of_linear` with a bias that trains: its gradient is summed where that of gelu is computed."""
-
-    @staticmethod
-    def forward(ctx, x, weight, bias):
-        hidden = plain_linear(x, weight, bias)
-        ctx.save_for_backward(x, weight, hidden)
-        return F.gelu(hidden, approximate="tanh")
-
-    @staticmethod
-    def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
-
-        x, weight, hidden = ctx.saved_tensors
-        for_x, for_weight, _ = ctx.needs_input_grad
-        gradient, d_bias = kernels.gelu_backward(hidden, gradient.contiguous())
-        return (
-            product(gradient, weight) if for_x else None,
-            product(gradient.transpose(1, 2), x) if for_weight else None,
-            d_bias.to(hidden.dtype),
-        )
 
 
 class Norm(torch.autograd.Function):

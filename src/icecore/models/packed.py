@@ -21,12 +21,10 @@ from icecore.models.fused import (
     FusedAttention,
     Gather,
     Gelu,
-    GeluOfAffine,
     Nodes,
     Norm,
     NormAndPick,
     Select,
-    plain_linear,
     tf32_allowed,
 )
 from icecore.models.packing import Packing, Reads, Segments
@@ -103,7 +101,7 @@ def packed_hidden(
         mixed = attend(model, q, kv, packing, is_first and packing.has_rows, is_last)
         added, shift = without_bias(mixed, body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
-        added = linear(gelu_of_linear(x, body, f"{block}.mlp_in"), body, f"{block}.mlp_out")
+        added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
     return norm(stream, added, body, "final_norm", embeddings["unembed"].dtype)[0]
 
 
@@ -150,13 +148,8 @@ def plain_norm(x: Nodes, weight: Tensor | None, bias: Tensor | None) -> Nodes:
     return x if bias is None else x + bias[:, None]
 
 
-def gelu_of_linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
-    weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
-    if not has_kernels(x):
-        return F.gelu(plain_linear(x, weight, bias), approximate="tanh")
-    if bias is not None and bias.requires_grad:
-        return GeluOfAffine.apply(x, weight, bias)
-    return Gelu.apply(plain_linear(x, weight, bias))
+def gelu(x: Nodes) -> Nodes:
+    return Gelu.apply(x) if has_kernels(x) else F.gelu(x, approximate="tanh")
 
 
 def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node output"]:
@@ -174,6 +167,14 @@ def without_bias(
     if bias is not None and bias.requires_grad and has_kernels(x):
         return plain_linear(x, weight, None), bias
     return plain_linear(x, weight, bias), None
+
+
+def plain_linear(x: Nodes, weight: Tensor, bias: Tensor | None) -> Float[Tensor, "seed node output"]:
+    if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
+        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
+    if bias is None:
+        return x @ weight.transpose(1, 2)
+    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
 
 
 def attend(

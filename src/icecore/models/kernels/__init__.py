@@ -2,7 +2,6 @@
 
 from icecore.models.kernels.attention import attend_backward, attend_forward
 from icecore.models.kernels.cross_entropy import cross_entropy
-from icecore.models.kernels.gelu import gelu_backward
 from icecore.models.kernels.rows import add_rows, norm_backward, norm_forward, segment_sum
 
 __all__ = [
@@ -10,7 +9,6 @@ __all__ = [
     "attend_backward",
     "attend_forward",
     "cross_entropy",
-    "gelu_backward",
     "norm_backward",
     "norm_forward",
     "segment_sum",
