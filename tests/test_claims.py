@@ -114,7 +114,7 @@ def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     files = [tmp_path / "a.png", tmp_path / "new" / "a.pdf"]
     flags = [part for file in files for part in ("--out", str(file))]
     assert main(["figure", "fig7", "--results", str(tmp_path), *flags]) == 0
-    assert "20 points of 60 runs" in capsys.readouterr().out
+    assert "20 points, 60 values" in capsys.readouterr().out
     assert files[0].read_bytes().startswith(b"\x89PNG")
     assert files[1].read_bytes().startswith(b"%PDF")
     assert main(["figure", "fig7", "--results", str(tmp_path), "--out", str(tmp_path / "both")]) == 0

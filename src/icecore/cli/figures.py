@@ -31,11 +31,11 @@ def figure_command(
     require_preset(preset)
     paths = [path for each in out for path in files_at(each, name)] or [Path(f"{name}.png")]
     points = draw(name, scale, preset, Records(results or DEFAULT_RESULTS[scale], warn), paths)
-    seeds = sum(len(point.values) for point in points)
+    values = sum(len(point.values) for point in points)
     if json:
         print_json({"files": [str(path) for path in paths], "points": [vars(point) for point in points]})
     else:
-        print(f"{len(points)} points of {seeds} runs in {', '.join(map(str, paths))}")
+        print(f"{len(points)} points, {values} values, in {', '.join(map(str, paths))}")
 
 
 def files_at(path: Path, name: str) -> list[Path]:
