@@ -10,6 +10,7 @@ from icecore.cli import main
 from icecore.reporting.claims import Spent, claims_of, judge, spent_on
 from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
 from icecore.reporting.readme import filled
+from icecore.reporting.reasons import median_interval
 from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
 from icecore.sweeps import paper
@@ -166,16 +167,48 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
 def test_a_difference_is_explained_or_called_unexplained(tmp_path):
     recorded(tmp_path, paper.table1(SCALES["paper"], "released"))
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
-    notes = {claim.cell: claim.note for claim in claims if claim.verdict == "differs"}
+    notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "unexplained"
-    assert "--preset readme" in notes["parentheses, Random 1024"]
-    assert all(claim.note == "" for claim in claims if claim.verdict != "differs")
+    assert "are all test items" in notes["parentheses, Random 1024"]
+    assert all(claim.remarks == "" for claim in claims if claim.verdict != "differs")
+
+
+def test_what_was_changed_stands_beside_a_difference(tmp_path):
+    """A change that brings the paper's number explains it, another is noted; a wide spread is a reason too."""
+    cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}
+    changed = {cell.label: cell for cell in paper.table1(SCALES["paper"], "readme")}
+    lower = {cell.label: cell for cell in paper.rates(SCALES["paper"], "released")}
+    accuracies = {
+        "parentheses, Normal 16": [0.9] * 3,
+        "parentheses, Normal 1024": [0.8] * 3,
+        "decimal-addition, Normal 16": [0.3, 0.3, 0.4, 0.5, 1.0, 1.0],  # the paper has 67.5
+        "decimal-addition, Random 16": [0.3, 0.4, 0.4, 0.5, 0.5, 0.5],  # and here 26.6
+    }
+    rows = [(cells[label], *one) for label, values in accuracies.items() for one in enumerate(values)]
+    rows += [(changed["parentheses, Normal 16"], 0, 1.0), (lower["parentheses, Normal 1024, lr 0.0003"], 0, 1.0)]
+    Records(tmp_path).append(record_of(*row) for row in rows)
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
+    assert notes == {
+        "parentheses, Normal 16": "with --preset readme: 100.0, 1 seed",
+        "parentheses, Normal 1024": "unexplained; with lr 0.0003: 100.0, 1 seed",
+        "decimal-addition, Normal 16": "within the 95% interval of our median, 30.0 to 100.0",
+        "decimal-addition, Random 16": "unexplained",
+    }
+
+
+def test_the_interval_of_a_median_is_by_counting():
+    """Of 10 seeds from the second to the ninth: the median is outside with probability 22 / 1024."""
+    assert median_interval(list(range(10))) == (1, 8)
+    assert median_interval([5, 1, 2, 3, 4, 0]) == (0, 5)
+    assert median_interval([1, 2, 3, 4, 5]) is None
+    assert median_interval([]) is None
 
 
 def test_one_seed_is_no_ground_to_look_for_reasons(tmp_path, capsys):
     recorded(tmp_path, paper.table1(SCALES["paper"], "released"), seeds=1)
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
-    notes = {claim.cell: claim.note for claim in claims if claim.verdict == "differs"}
+    notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "1 seed so far"
     assert main(["claims", "table1", "--results", str(tmp_path), "--grid"]) == 0
     assert "(100.0), 1 seed " in capsys.readouterr().out

@@ -17,7 +17,6 @@ from made_up import record
 
 from icecore.cli import main
 from icecore.cli.reproduce import through_in
-from icecore.cli.sweeps import PRESETS
 from icecore.errors import InputError, Interrupted
 from icecore.models import Transformer
 from icecore.store import Record, Records, write_json
@@ -25,7 +24,7 @@ from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.cluster import train_on_worker
 from icecore.sweeps.estimates import bench_of
-from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
 from icecore.tasks import ModularAddition, Needle, make_task
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")

@@ -83,8 +83,8 @@ def show_claims(
         return
     headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
     rows = [row_of(claim) for claim in claims]
-    if any(claim.note for claim in claims):
-        headings, rows = (*headings, "note"), [(*row, claim.note) for row, claim in zip(rows, claims, strict=True)]
+    if any(claim.remarks for claim in claims):
+        headings, rows = (*headings, "note"), [(*row, claim.remarks) for row, claim in zip(rows, claims, strict=True)]
     title = f"Test accuracy, or share of variance, in %, or what the cell says {title}: the paper's number, our median"
     show_rows(title, headings, rows, ("name", "cell", "verdict", "note"), markdown)
     choices = choices_of([name for name in names if name in SHARES], scale, preset, Records(results, warn))

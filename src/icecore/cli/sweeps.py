@@ -17,7 +17,6 @@ class ScaleName(StrEnum):
 
 NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
-PRESETS = ("released", "readme", "paper")
 PRESET = typer.Option(
     "released",
     help="Whose settings: the authors' scripts' (released), those of their README's commands, whose stream keeps test "
@@ -30,6 +29,8 @@ GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task,
 
 
 def require_preset(preset: str) -> None:
+    from icecore.sweeps.paper import PRESETS
+
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
 

@@ -26,6 +26,11 @@ class Claim:
     verdict: str  # reproduced, differs, not run, or nothing to compare with
     digits: int = 1  # after the point, where it is shown
     note: str = ""  # such as another's number
+    explanation: str = ""  # of a difference
+
+    @property
+    def remarks(self) -> str:
+        return "; ".join(filter(None, (self.explanation, self.note)))
 
 
 def median_of(values: Sequence[float]) -> float | None:
@@ -34,6 +39,10 @@ def median_of(values: Sequence[float]) -> float | None:
 
 def spread_of(values: Sequence[float]) -> tuple[float, float] | None:
     return (min(values), max(values)) if values else None
+
+
+def seeds_in_words(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def verdict_of(ours: float | None, agrees: bool) -> str:

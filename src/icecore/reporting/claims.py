@@ -12,6 +12,7 @@ from icecore.reporting.claim import (
     median_of,
     of_most_seeds,
     seeds_by_setting,
+    seeds_in_words,
     spread_of,
     verdict_of,
     without_verdict,
@@ -19,7 +20,8 @@ from icecore.reporting.claim import (
 from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
-from icecore.reporting.paper_numbers import EXPLAINED, LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number
+from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number
+from icecore.reporting.reasons import changed_cells, reasons_of
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
@@ -29,7 +31,6 @@ from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 
 BODY = ("attention", "mlp", "norm")
-FEW = 3  # fewer seeds are no ground to look for reasons
 TRAIN = " (train)"  # ends the label of an accuracy on the training set
 
 
@@ -70,14 +71,11 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
                 for share in SHARES[name]
             ]
             continue
-        wanted = NUMBERS.get(name)
-        if wanted is None:
-            found += [claim_of(name, cell, None, scale, precisions.get(cell.setting, {})) for cell in cells.values()]
-        else:
-            found += [
-                claim_of(name, cells[number.cell], number, scale, precisions.get(cells[number.cell].setting, {}))
-                for number in wanted
-            ]
+        changed = changed_cells(name, scale, preset)
+        wanted = [(number, cells[number.cell]) for number in NUMBERS[name]] if name in NUMBERS else []
+        for number, cell in wanted or [(None, cell) for cell in cells.values()]:
+            others = {what: by_setting.get(other.setting, []) for what, other in changed[cell.label].items()}
+            found.append(claim_of(name, cell, number, scale, precisions.get(cell.setting, {}), others))
     return found
 
 
@@ -88,8 +86,15 @@ def language_claims(name: str, scale: str, preset: str, records: Records) -> lis
     return LANGUAGE_CLAIMS[name](runs, scale, preset)
 
 
-def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precisions: dict[str, list[Record]]) -> Claim:
-    """From what is recorded of the cell in each precision; those that do not count are noted."""
+def claim_of(
+    name: str,
+    cell: Cell,
+    number: Number | None,
+    scale: str,
+    precisions: dict[str, list[Record]],
+    changed: dict[str, list[Record]],
+) -> Claim:
+    """From what is recorded of the cell in each precision, those that do not count being noted, and of it `changed`."""
     key = "accuracy" if number is None else number.accuracy
     counted = of_most_seeds(precisions)
     runs = [record for record in counted if key in record]
@@ -98,10 +103,10 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
-    unexplained = f"{seeds_in_words(len(values))} so far" if len(values) < FEW else "unexplained"
-    notes = [EXPLAINED.get(label, unexplained)] if verdict == "differs" and scale == "paper" else []
+    differs = verdict == "differs" and scale == "paper"
+    reasons = reasons_of(label, number, values, changed) if differs and number is not None else []
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
-    notes += [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
+    notes = [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
     for precision, others in precisions.items():
         if others and others is not counted:
             value = statistics.median(100 * record[key] for record in others)
@@ -118,6 +123,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
         reason,
         verdict,
         note="; ".join(notes),
+        explanation="; ".join(reasons),
     )
 
 
@@ -159,10 +165,6 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
         tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
         agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
     return tolerance, reason, verdict_of(ours, agrees)
-
-
-def seeds_in_words(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def shown(value: float | None, digits: int) -> str:

@@ -217,8 +217,7 @@ LANGUAGE_SHAPES = (
 )
 # Why a number differs from the paper's, where a run has told the reasons apart; docs/reproduce.md has the runs.
 EXPLAINED = {
-    "parentheses, Random 1024": "balanced strings of 2, 4 and 6 are all test items, which our stream drops; "
-    "the scripts' README keeps them (--preset readme)",
+    "parentheses, Random 1024": "balanced strings of 2, 4 and 6 are all test items, which the stream drops",
 }
 SHARES: dict[str, list[Share]] = {"table4": TABLE4, "table7": TABLE7}
 NUMBERS: dict[str, list[Number]] = {"table1": TABLE1, "table2": TABLE2, "table9": TABLE9}

@@ -16,11 +16,12 @@ def results_table(results: Path) -> str:
     headings, rows = grid_of(claims)
     counts = [claim.n for claim in claims if claim.n]
     seeds = " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
-    measured = (
-        f"Medians of {seeds} seeds; {len(counts)} of {len(claims)} cells are measured so far, the others have a dash."
-    )
-    differences = [f"{claim.cell} differs: {claim.note}." for claim in claims if claim.verdict == "differs"]
-    return "\n".join([markdown_table(headings, rows), "", " ".join([measured, *differences])])
+    measured = f"{len(counts)} of the {len(claims)} cells are measured so far, the others have a dash. "
+    text = f"Medians of {seeds} seeds. {measured if len(counts) < len(claims) else ''}"
+    differences = [f"- {claim.cell}: {claim.explanation}." for claim in claims if claim.verdict == "differs"]
+    if differences:
+        text += f"{len(differences)} differ from the paper by more than the tolerance that was fixed beforehand:\n"
+    return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
 
 
 def filled(text: str, results: Path) -> str:

@@ -16,6 +16,7 @@ from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.tasks import TASKS, Imitation, Task, make_task
 from icecore.training.presets import source_of
 
+PRESETS = ("released", "readme", "paper")
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
 TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6

@@ -1,0 +1,60 @@
+"""Why a number of ours differs from the paper's, as far as the records say: noise, or one thing that was changed."""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+
+from icecore.reporting.claim import seeds_in_words
+from icecore.reporting.paper_numbers import EXPLAINED, Number
+from icecore.store import Record
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, rates
+
+FEW = 3  # fewer seeds are no ground to look for reasons
+LEVEL = 0.95
+
+
+def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cell]]:
+    """By the label of an entry's cell, the same cell with another preset, or at another rate."""
+    make = ENTRIES[name].cells
+    assert make is not None
+    own = {cell.label: cell.setting for cell in make(SCALES[scale], preset)}
+    found: dict[str, dict[str, Cell]] = defaultdict(dict)
+    for other in PRESETS:
+        for cell in make(SCALES[scale], other):
+            if cell.setting != own[cell.label]:
+                found[cell.label][f"--preset {other}"] = cell
+    for cell in rates(SCALES[scale], preset):
+        label, _, rate = cell.label.rpartition(", ")
+        found[label][rate] = cell
+    return found
+
+
+def reasons_of(label: str, number: Number, values: Sequence[float], changed: dict[str, list[Record]]) -> list[str]:
+    """Notes on a number that differs: of the seeds, of what is known, and of what was `changed`."""
+    known = [EXPLAINED[label]] if label in EXPLAINED else []
+    interval = median_interval(values)
+    if interval is not None and interval[0] <= number.paper <= interval[1]:
+        known.append(f"within the {LEVEL:.0%} interval of our median, {interval[0]:.1f} to {interval[1]:.1f}")
+    is_explained, notes = bool(known), list[str]()
+    for change, runs in changed.items():
+        others = [100 * run[number.accuracy] for run in runs if number.accuracy in run]
+        if others:
+            ours = statistics.median(others)
+            is_explained |= abs(ours - number.paper) <= number.tolerance.points
+            notes.append(f"with {change}: {ours:.1f}, {seeds_in_words(len(others))}")
+    if not is_explained:
+        known = [f"{seeds_in_words(len(values))} so far" if len(values) < FEW else "unexplained"]
+    return known + notes
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Of the population's median, by counting: each seed is above it with probability 1/2. None of less than 6."""
+    ordered, count = sorted(values), len(values)
+    tail = 0.0
+    for rank in range(count // 2):
+        tail += math.comb(count, rank) / 2**count
+        if 2 * tail > 1 - LEVEL:
+            return (ordered[rank - 1], ordered[count - rank]) if rank > 0 else None
+    return None
