@@ -1,5 +1,6 @@
 """What the figures share: colours, lines of medians, and how they are finished and written."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,15 +30,16 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def draw_line(panel: Any, places: Sequence[float], along: Sequence[Seeds], **style: Any) -> None:
-    """Medians; all seeds between the ends of the bars."""
-    medians = [statistics.median(point.values) for point in along]
+def draw_line(panel: Any, places: Sequence[float], along: Sequence[Seeds | None], **style: Any) -> None:
+    """Medians; all seeds between the ends of the bars. Where there is no point the line is broken."""
+    values = [(math.nan,) if point is None else point.values for point in along]
+    medians = [statistics.median(each) for each in values]
     panel.errorbar(
         places,
         medians,
         yerr=[
-            [middle - point.values[0] for point, middle in zip(along, medians, strict=True)],
-            [point.values[-1] - middle for point, middle in zip(along, medians, strict=True)],
+            [middle - each[0] for each, middle in zip(values, medians, strict=True)],
+            [each[-1] - middle for each, middle in zip(values, medians, strict=True)],
         ],
         markersize=4,
         linewidth=1.3,

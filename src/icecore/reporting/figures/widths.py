@@ -40,6 +40,7 @@ class Point:
     width: int
     values: tuple[float, ...]
     floor: float
+    widths: tuple[int, ...]  # of the whole figure, recorded or not
 
 
 def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
@@ -60,12 +61,14 @@ def points_of(entries: Sequence[str], scale: str, preset: str, records: Records)
     for entry in entries:
         make = ENTRIES[entry].cells
         assert make is not None
-        for cell in make(SCALES[scale], preset):
+        cells = make(SCALES[scale], preset)
+        widths = tuple(sorted({cell.model.width for cell in cells}))
+        for cell in cells:
             runs = by_setting.get(cell.setting)
             if runs:
                 values = tuple(sorted(100 * run["accuracy"] for run in runs))
                 floor = 100 * max(runs[0]["floors"].values())
-                found[cell.setting] = Point(cell.task.name, line_of(cell), cell.model.width, values, floor)
+                found[cell.setting] = Point(cell.task.name, line_of(cell), cell.model.width, values, floor, widths)
     return found
 
 
@@ -76,9 +79,9 @@ def line_of(cell: Cell) -> str:
 
 
 def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
-    """A panel a task: medians as lines, all seeds between the ends of the bars, the floor dotted."""
+    """A panel a task: medians as lines between neighbouring widths, all seeds between the bars' ends, the floor."""
     tasks = list(dict.fromkeys(point.task for point in points))
-    widths = sorted({point.width for point in points})
+    widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
     figure = new_figure(3.6 * columns, 2.6 * rows + 0.6)
@@ -86,10 +89,10 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
     for panel, task in zip(panels, tasks, strict=False):
         here = [point for point in points if point.task == task]
         for index, (line, style) in enumerate(STYLES.items()):
-            along = sorted((point for point in here if point.line == line), key=lambda point: point.width)
-            places = [point.width * 1.03 ** (index - 1) for point in along]  # side by side, so that none hides another
+            along = {point.width: point for point in here if point.line == line}
+            places = [width * 1.03 ** (index - 1) for width in widths]  # side by side, so that none hides another
             if along:
-                draw_line(panel, places, along, label=line, clip_on=False, **style)
+                draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
         panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
         ticks_at(panel, widths)
         panel.set_xlim(widths[0] / 1.25, widths[-1] * 1.25)
