@@ -1,9 +1,6 @@
-"""Sweeps and records: nothing twice, nothing lost, damage named."""
+"""Sweeps: nothing twice, nothing lost."""
 
 import dataclasses
-import errno
-import importlib
-import json
 import os
 import random
 import signal
@@ -13,47 +10,21 @@ import time
 from pathlib import Path
 
 import pytest
-from made_up import record
+from small_sweep import CELLS, SMALL, sweep
 
 from icecore.cli import main
 from icecore.cli.reproduce import through_in
-from icecore.errors import InputError, Interrupted
+from icecore.errors import Interrupted
 from icecore.models import Transformer
-from icecore.store import Record, Records, write_json
+from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.cluster import train_on_worker
 from icecore.sweeps.estimates import bench_of
 from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
-from icecore.tasks import ModularAddition, Needle, make_task
+from icecore.tasks import make_task
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
-SMALL = {"steps": 6, "batch": 16, "warmup_steps": 2}
-CELLS = [
-    Cell(
-        "modular-addition, Random", ModularAddition(modulus=11), Transformer(width=8), "embeddings", "released", SMALL
-    ),
-    Cell(
-        "needle, Normal",
-        Needle(max_pairs=2, values=9, vocabulary=20, test_size=20),
-        Transformer(width=8),
-        "all",
-        "released",
-        SMALL,
-    ),
-]
-
-
-def sweep(results: Path, runs: Path, seeds: int = 2, cells: list[Cell] = CELLS) -> list[str]:
-    """The labels of what was trained."""
-    done: list[str] = []
-    records = Records(results)
-    populations = runner.missing(cells, seeds, records, "fp32", "cpu")
-    failures = runner.run_missing(
-        populations, records, runs, "cpu", "fp32", lambda _: lambda _: None, lambda one, _: done.append(one.label)
-    )
-    assert not failures
-    return done
 
 
 def test_what_is_recorded_is_not_run_again(tmp_path):
@@ -106,86 +77,6 @@ def test_two_runners_do_not_do_the_same_run(tmp_path):
     assert len(sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1])) == 1
 
 
-def test_a_full_disk_leaves_the_records_as_they_were(tmp_path, monkeypatch):
-    records = Records(tmp_path)
-    records.append([record("a")])
-    before = records.path.read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match="No space left on device"):
-        records.append([record("b")])
-    assert records.path.read_bytes() == before
-
-
-def test_a_disk_that_fills_up_amid_a_record_leaves_no_half_line(tmp_path):
-    """In a process of its own, whose files may not grow beyond a limit."""
-    Records(tmp_path).append([record("a")])
-    before = (tmp_path / "runs.jsonl").read_bytes()
-    program = (
-        "import resource, signal, sys; from pathlib import Path; from icecore.store import Records\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 1000},) * 2)\n"
-        f"Records(Path({str(tmp_path)!r})).append([{{'run': 'b', 'accuracy': 1.0, 'long': 'x' * 20000}}])\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "InputError: cannot write" in ended.stderr
-    assert (tmp_path / "runs.jsonl").read_bytes() == before
-
-
-def test_a_result_names_the_source_that_ran_not_the_one_at_its_end(tmp_path, monkeypatch):
-    """A commit may be named from outside, and wrongly; the hash is of the files, taken when the command begins."""
-    provenance = importlib.import_module("icecore.store.provenance")  # the package has a function of that name
-    package = tmp_path / "icecore"
-    (package / "store").mkdir(parents=True)
-    (package / "a.py").write_text("one")
-    monkeypatch.setattr(provenance, "__file__", str(package / "store" / "provenance.py"))
-    monkeypatch.setenv("ICECORE_COMMIT", "abc")
-    for cached in (provenance.source, provenance.commit):
-        cached.cache_clear()
-    provenance.remember_source()
-    began = provenance.source()
-    (package / "a.py").write_text("two")
-    monkeypatch.setenv("ICECORE_COMMIT", "def")
-    assert (provenance.source(), provenance.commit()) == (began, "abc")
-    for cached in (provenance.source, provenance.commit):
-        cached.cache_clear()
-    assert provenance.source() != began
-    monkeypatch.undo()
-    for cached in (provenance.source, provenance.commit):
-        cached.cache_clear()
-
-
-def test_a_run_says_where_it_comes_from(tmp_path, monkeypatch):
-    """Trained in one process and recorded by another, it keeps the command that trained it."""
-    monkeypatch.setattr("sys.argv", ["/somewhere/study.py", "--fast", "/data/of/mine"])
-    sweep(tmp_path / "first", tmp_path / "runs", seeds=1, cells=CELLS[:1])
-    monkeypatch.setattr("sys.argv", ["icecore", "reproduce", "table1"])
-    sweep(tmp_path / "second", tmp_path / "runs", seeds=1, cells=CELLS[:1])
-    commands = [record["command"] for name in ("first", "second") for record in Records(tmp_path / name).read()]
-    assert commands == ["study.py --fast mine"] * 2
-    (result,) = (tmp_path / "runs").rglob("result.json")
-    written = json.loads(result.read_text())
-    assert len(written["source"]) == 12
-    assert written["commit"]
-    del written["commit"], written["source"], written["command"]
-    result.write_text(json.dumps(written))
-    sweep(tmp_path / "third", tmp_path / "runs", seeds=1, cells=CELLS[:1])
-    assert Records(tmp_path / "third").read()[0]["command"] == "unknown"
-
-
-def test_where_the_data_lay_is_no_result(tmp_path):
-    def of(place: str, accuracy: float = 1.0) -> Record:
-        return record("a", accuracy, config={"task": {"name": "language", "where": {"folder": place}}})
-
-    assert Records(tmp_path).append([of("here")]) == 1
-    assert Records(tmp_path).append([of("there")]) == 0
-    with pytest.raises(InputError, match="with another result"):
-        Records(tmp_path).append([of("there", 0.5)])
-
-
 def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path, monkeypatch):
     """Both may have the same folder, as at a laptop's scale."""
     monkeypatch.setenv("ICECORE_COMMAND", "")  # a worker sets it
@@ -216,41 +107,6 @@ def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
     assert [failure.label for failure in failures] == ["hopeless, seed 0"]
     assert "not finite" in failures[0].reason
     assert [one["config"]["task"]["name"] for one in records.read()] == ["needle"]
-
-
-def test_a_damaged_line_is_named_and_skipped(tmp_path):
-    warnings: list[str] = []
-    records = Records(tmp_path, warnings.append)
-    assert records.append([record("a"), record("b")]) == 2
-    lines = records.path.read_text().splitlines()
-    records.path.write_text("\n".join([lines[0], '{"run": "c", "accu', lines[1], '{"run": "d"}', '{"run": "e", "acc']))
-    assert [one["run"] for one in records.read()] == ["a", "b"]
-    assert [warning.split(", ")[-1] for warning in warnings] == [f"line {n} is damaged and skipped" for n in (2, 4, 5)]
-    records.append([record("f")])
-    assert [one["run"] for one in records.read()] == ["a", "b", "f"], "a cut-off line does not swallow the next"
-
-
-def test_two_results_that_disagree_are_an_error(tmp_path):
-    records = Records(tmp_path)
-    records.append([record("a", 0.5)])
-    assert records.append([record("a", 0.5, seconds=9.0, device="another")]) == 0, "the same result, made elsewhere"
-    with pytest.raises(InputError, match=r"run a is in .* with another result"):
-        records.append([record("b"), record("a", 0.6)])
-    assert len(records.read()) == 1, "all or nothing"
-    with records.path.open("a") as file:
-        file.write(json.dumps(record("a", 0.7)) + "\n")
-    with pytest.raises(InputError, match=r"two results of run a that disagree: accuracy 0\.5 and 0\.7"):
-        records.by_run()
-
-
-def test_merging_takes_what_is_new(tmp_path, capsys):
-    Records(tmp_path / "ours").append([record("a"), record("b")])
-    Records(tmp_path / "theirs").append([record("b"), record("c")])
-    arguments = ["results", "merge", str(tmp_path / "theirs"), "--results", str(tmp_path / "ours"), "--json"]
-    assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out) == {"added": 1, "records": 3}
-    assert main(["results", "merge", str(tmp_path / "nowhere"), "--results", str(tmp_path / "ours")]) == 2
-    assert "there are no records in" in capsys.readouterr().err
 
 
 def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
