@@ -11,7 +11,6 @@ from pathlib import Path
 
 COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source that is no repository
 COMMAND_VARIABLE = "ICECORE_COMMAND"  # for a worker that another process started
-OUR_NAMES = ("icecore", "__main__.py")
 
 
 def provenance(device: str) -> dict[str, str]:
@@ -32,10 +31,10 @@ def origin() -> dict[str, str]:
 
 
 def command() -> str:
-    """The command line that this process was started with; another program's than ours with its own name."""
-    program = Path(sys.argv[0]).name
-    ours = shlex.join(["icecore" if program in OUR_NAMES else program, *map(without_folder, sys.argv[1:])])
-    return os.environ.get(COMMAND_VARIABLE) or ours
+    """The command line that this process was started with; a package's __main__.py has the package's name."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    return os.environ.get(COMMAND_VARIABLE) or shlex.join([name, *map(without_folder, sys.argv[1:])])
 
 
 def without_folder(argument: str) -> str:

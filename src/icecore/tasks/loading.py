@@ -1,7 +1,6 @@
 """From a name or a file on the command line to a task with its settings."""
 
 import dataclasses
-import importlib.machinery
 import inspect
 import sys
 import types
@@ -72,17 +71,15 @@ def load_task_class(spec: str) -> type[Task]:
     file, _, class_name = spec.partition(":")
     path = Path(file)
     if not path.is_file():
-        raise InputError(
-            f"there is no file {file}; give FILE.py:CLASS (a run of such a task is loaded where it was trained)"
-        )
+        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
     # Under a name of its own, so that classes of two files never mix.
     module_name = f"icecore_user_task_{path.stem}_{abs(hash(path.resolve()))}"
-    loader = importlib.machinery.SourceFileLoader(module_name, str(path))
     module = types.ModuleType(module_name)
     module.__file__ = str(path)
     sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
     try:
-        loader.exec_module(module)
+        text = path.read_text(encoding="utf-8")
+        exec(compile(text, str(path), "exec"), vars(module))
     except BaseException as error:
         del sys.modules[module_name]
         if isinstance(error, KeyboardInterrupt):
@@ -105,4 +102,5 @@ def load_task_class(spec: str) -> type[Task]:
     task_class = classes[class_name]
     if not issubclass(task_class, Task):
         raise InputError(f"{class_name} in {file} must be a subclass of icecore.tasks.Task")
+    task_class.source_text = text
     return task_class

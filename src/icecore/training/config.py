@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from icecore.errors import InputError, require, require_choices, unknown_name
@@ -91,6 +92,7 @@ class RunConfig:
             "task": {
                 "name": self.task_source or self.task.name,
                 "version": self.task.version,
+                **({} if (text := self.task.source_text) is None else {"source": source_of_text(text)}),
                 **settings_of(self.task),
             },
             "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
@@ -103,10 +105,19 @@ class RunConfig:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> "RunConfig":
+    def from_json(value: dict[str, Any], copy: Path | None = None) -> "RunConfig":
+        """The config of such JSON. A user's task is loaded from the `copy` of its file that a run keeps, if it does."""
         try:
             settings = value["task"]["settings"] | value["task"].get("where", {})
-            task = with_target(make_task(value["task"]["name"], settings=settings))
+            name, source = value["task"]["name"], value["task"].get("source")
+            if source is not None and copy is not None and copy.is_file():
+                name = str(copy) + "".join(name.partition(":")[1:])
+            task = with_target(make_task(name, settings=settings))
+            if source is not None and source != source_of_text(task.source_text or ""):
+                raise InputError(
+                    f"{name} is not the task that the run was trained on: the file has changed; put back what it was, "
+                    "or train again"
+                )
             version = value["task"]["version"]
             if task.version != version:
                 raise InputError(
@@ -131,6 +142,11 @@ class RunConfig:
     def run_id(self) -> str:
         """Names the run: any change of the config gives another one."""
         return name_of(self.as_json())
+
+
+def source_of_text(text: str) -> str:
+    """A hash of a user's file: another text is another task."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:

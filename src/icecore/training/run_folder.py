@@ -18,14 +18,15 @@ from icecore.training.config import RunConfig, differences, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
 
-CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
+CONFIG, TASK, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "config.json",
+    "task.py",  # of a user's task, the file as it was
     "metrics.jsonl",
     "checkpoint.safetensors",
     "weights.safetensors",
     "result.json",
 )
-FILES = (CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT)
+FILES = (CONFIG, TASK, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
 class RunFolder:
@@ -101,6 +102,12 @@ class RunFolder:
         if self.is_begun:
             for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
                 (self.path / name).unlink(missing_ok=True)
+        self.write_config(config)
+
+    def write_config(self, config: RunConfig) -> None:
+        if config.task.source_text is not None:
+            with write_whole(self.path / TASK) as stream:
+                stream.write(config.task.source_text)
         write_json(self.path / CONFIG, config.as_json())
 
     def nearest(self, config: RunConfig) -> str:
@@ -168,7 +175,7 @@ class RunFolder:
         tensors, notes = load_tensors(self.path / WEIGHTS)
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
         require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
-        write_json(kept.path / CONFIG, dataclasses.replace(config, seeds=seeds).as_json())
+        kept.write_config(dataclasses.replace(config, seeds=seeds))
         with write_whole(kept.path / METRICS) as stream:
             stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
         save_tensors(kept.path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
@@ -181,7 +188,7 @@ class RunFolder:
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         try:
-            return RunConfig.from_json(read_json(self.path / CONFIG))
+            return RunConfig.from_json(read_json(self.path / CONFIG), self.path / TASK)
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
 

@@ -1,0 +1,64 @@
+"""Runs of a user's task: another text of its file is another task, and a run has its own copy of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
+SMALL = ["--width", "16", "--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
+
+
+@pytest.fixture
+def trained(tmp_path, monkeypatch, capsys):
+    """A task of one's own in the current folder, a function that trains on it, and the folder of runs."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(EXAMPLE.read_text())
+
+    def train(*flags: str) -> Path:
+        assert main(["train", "mine.py:Reversal", *SMALL, *flags, "--out", "runs", "--json"]) == 0
+        return Path(json.loads(capsys.readouterr().out.splitlines()[-1])["run"])
+
+    return train
+
+
+def test_an_edited_task_is_trained_again(trained, tmp_path):
+    first = trained()
+    assert trained() == first, "the same text is the same run"
+    file = tmp_path / "mine.py"
+    file.write_text(file.read_text().replace("letters: int = 8", "letters: int = 9"))
+    second = trained()
+    file.write_text(file.read_text() + "# with other floors, say\n")
+    assert len({first, second, trained()}) == 3
+
+
+def test_a_run_is_loaded_anywhere(trained, tmp_path, monkeypatch):
+    run = trained().resolve()
+    (tmp_path / "mine.py").write_text("not Python at all")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert main(["evaluate", str(run), "--json"]) == 0
+    assert (run / "task.py").read_text() == EXAMPLE.read_text()
+
+
+def test_a_kept_run_has_the_task_too(trained):
+    run = str(trained("--seeds", "2"))
+    assert main(["keep", run, "--seeds", "1", "--out", "kept"]) == 0
+    (kept,) = Path("kept/reversal").iterdir()
+    Path("mine.py").unlink()
+    assert main(["evaluate", str(kept)]) == 0
+
+
+def test_another_text_in_the_copys_place_is_refused(trained, capsys):
+    run = trained()
+    (run / "task.py").write_text(EXAMPLE.read_text() + "# changed\n")
+    assert main(["evaluate", str(run)]) == 2
+    assert "is not the task that the run was trained on" in capsys.readouterr().err
+    (run / "task.py").unlink()
+    assert main(["evaluate", str(run)]) == 0, "the file itself is still what it was"
+    Path("mine.py").unlink()
+    assert main(["evaluate", str(run)]) == 2
+    assert "there is no file mine.py" in capsys.readouterr().err
