@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from prepared_texts import END, contents, prepare, stories_file
 
@@ -102,6 +103,48 @@ def test_an_unfinished_folder_of_other_versions_is_refused(tmp_path, file):
     plan = {"made_from": manifest["made_from"], "versions": {"tokenizers": "0.1"}}
     (out / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(InputError, match="other versions of libraries; start again with --overwrite"):
+        prepare(out, file)
+
+
+def test_wrong_input_overwrites_nothing(tmp_path, capsys, file):
+    out = tmp_path / "out"
+    digest = prepare(out, file).text.digest
+    before = contents(out)
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_bytes(b"fine\nbro\xffken")
+    command = ["prepare", "mine", "--from", str(wrong), "--out", str(out), "--overwrite"]
+    assert main(command) == 2
+    assert "line 2 is not UTF-8" in capsys.readouterr().err
+    assert contents(out) == before
+    assert read_prepared(out).digest == digest
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_complete_folder_that_is_damaged_is_not_shown_as_whole(tmp_path, file, name):
+    out = tmp_path / "out"
+    prepare(out, file)
+    data = bytearray((out / name).read_bytes())
+    data[-1] ^= 1
+    (out / name).write_bytes(data)
+    with pytest.raises(InputError, match=f"{name} is missing or damaged.*--overwrite"):
+        prepare(out, file)
+    (out / name).unlink()
+    with pytest.raises(InputError, match=f"{name} is missing or damaged"):
+        prepare(out, file)
+
+
+def test_a_damaged_unfinished_folder_is_one_line(tmp_path, file):
+    out = tmp_path / "out"
+    manifest = prepare(out, file).text.manifest
+    (out / "manifest.json").unlink()
+    plan = {name: manifest[name] for name in ("made_from", "versions", "counts")}
+    (out / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(InputError, match="plan.json is damaged; start again with --overwrite"):
+        prepare(out, file)
+    plan["documents"] = {"train": 3, "validation": 1}
+    (out / "plan.json").write_text(json.dumps(plan))
+    np.save(out / "validation.npy", np.array([60_000, 0], dtype=np.uint16))
+    with pytest.raises(InputError, match="damaged files of an earlier try"):
         prepare(out, file)
 
 

@@ -118,7 +118,8 @@ def test_every_kind_of_file_has_the_same_documents(tmp_path, monkeypatch, file, 
         "records.json": "\ufeff" + json.dumps(records, ensure_ascii=False),
         "strings.jsonl": "\n\n".join(map(json.dumps, STORIES)),
         "records.jsonl": "\r\n".join(json.dumps({"text": story}) for story in STORIES),
-        "one.json": json.dumps([END.join(STORIES) + END]),
+        "one.json": json.dumps([END.join(STORIES) + END]) + "\n\n",
+        "windows.json": json.dumps([story.replace("\n", "\r\n") for story in STORIES]),
         "windows.txt": file.read_text(encoding="utf-8").replace("\n", "\r\n").rstrip(),
     }
     assert list(formats.documents_in(file)) == STORIES
@@ -192,6 +193,24 @@ def test_a_folder_is_read_in_order_and_its_valid_files_are_held_out(tmp_path):
         prepare(tmp_path / "other", folder)
 
 
+def test_folders_named_valid_are_held_out_and_words_that_only_contain_it_are_not(tmp_path, capsys):
+    folder = tmp_path / "valid texts"  # what lies above the files says nothing
+    (folder / "validation").mkdir(parents=True)
+    (folder / "invalidated.txt").write_text("from a")
+    (folder / "validation" / "b.txt").write_text("from b")
+    assert main(["prepare", "mine", "--from", str(folder), "--vocabulary", "257", "--out", str(tmp_path / "out")]) == 0
+    assert "validation: files with 'valid' in their names: b.txt" in capsys.readouterr().out
+    assert documents_of(read_prepared(tmp_path / "out"), "train") == ["from a"]
+
+
+def test_what_is_made_in_the_folder_is_no_source(tmp_path):
+    (tmp_path / "a.txt").write_text(f"from a{END}from b")
+    command = ["prepare", "mine", "--from", str(tmp_path), "--vocabulary", "257", "--out", str(tmp_path / "out")]
+    for flags in ([], [], ["--overwrite"]):
+        assert main([*command, *flags]) == 0
+    assert documents_of(read_prepared(tmp_path / "out"), "train") == ["from a"]
+
+
 def test_a_file_to_validate_on_is_not_trained_on(tmp_path, monkeypatch):
     folder = tmp_path / "corpus"
     folder.mkdir()
@@ -227,6 +246,16 @@ WRONG = [
     ("a.json", b'["one",\n"two" "three"]', "a.json:2 is no JSON that can be read (expected ','"),
     ("a.json", b'{"text": "one"}', "a.json:1 is no JSON that can be read (expected '['"),
     ("a.json", b"[]", "a.json holds no document"),
+    ("a.json", b'["one",]', "a.json:1 is no JSON"),
+    (
+        "a.json",
+        b'["one", "two"]\n["three", "four"]',
+        'a.json:2 is no JSON that can be read (\'["three"',
+    ),
+    ("a.json", b'["one", "two"] garbage', "a.json:1 is no JSON that can be read ('garbage' follows the list"),
+    ("a.json", b"[" * 100_000, "a.json:1 is no JSON that can be read (maximum recursion depth"),
+    ("a.json", b'["one", ' + b"1" * 5000 + b"]", "a.json:1 is no JSON that can be read (Exceeds the limit"),
+    ("a.jsonl", b"[" * 100_000, "a.jsonl:1 is no JSON that can be read (maximum recursion depth"),
     ("a.csv", b"x", "is of no kind that can be read; known kinds: .txt, .json"),
 ]
 
@@ -260,6 +289,7 @@ def test_a_document_that_never_ends_is_refused(tmp_path, monkeypatch):
         (("tinystories", "--from", "hub", "--validation", "x"), "drop --validation"),
         (("mine", "--from", "missing.txt"), "there is no file or folder missing.txt"),
         (("stories", "--vocabulary", "256"), "--vocabulary must be at least 257"),
+        (("stories", "--vocabulary", "100000000000"), "--vocabulary must be at most 1,048,576, got 100,000,000,000"),
         (("stories", "--validation-share", "1"), "--validation-share must be between 0 and 1, got 1"),
         (("../x", "--from", "y"), "a corpus has a name of letters"),
         (("stories", "--out", "/dev/null/x"), "cannot make /dev/null/x"),

@@ -53,8 +53,8 @@ def command(
     if vocabulary is None:
         vocabulary = VOCABULARY.get(corpus, Settings.vocabulary)
     settings = Settings(corpus, vocabulary, validation_share)
-    sources = find_sources(corpus, source, validation, validation_share)
     folder = out or Path("data") / corpus
+    sources = find_sources(corpus, source, validation, validation_share, folder)
     began = time.monotonic()
     try:
         with watching_stages() as watch:
@@ -95,7 +95,8 @@ def report(text: "PreparedText", was_there: bool, seconds: float) -> None:
     empty = sum(count["empty_documents"] for each in manifest["counts"].values() for count in each)
     if empty:
         print(f"{empty:,} empty documents were left out")
-    print(f"validation: {manifest['made_from']['validation_from']}")
+    files = ", ".join(one["name"] for one in manifest["made_from"]["validation"])
+    print(f"validation: {manifest['made_from']['validation_from']}{f': {files}' if files else ''}")
     print(f"already prepared in {text.folder}" if was_there else f"prepared in {text.folder} in {seconds:.1f} s")
 
 

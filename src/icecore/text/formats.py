@@ -27,8 +27,9 @@ def documents_in(path: Path) -> Iterator[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """A text, parted where the end of a document is marked."""
-    parts = [part.strip() for part in text.split(END)]
+    """A text, parted where the end of a document is marked; its line ends become plain ones, as those of a file do."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    parts = [part.strip() for part in plain.split(END)]
     return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
 
 
@@ -62,7 +63,7 @@ def read_json_lines(path: Path) -> Iterator[str]:
             if line.strip():
                 try:
                     record = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise broken(path, number, error) from None
                 yield from pieces(text_of(record, f"{path}:{number}"))
 
@@ -71,14 +72,15 @@ def read_json_list(path: Path) -> Iterator[str]:
     with path.open(encoding=ENCODING) as stream:
         text = JsonText(path, stream)
         text.expect("[")
-        if text.next() == "]":
-            return
-        while True:
+        is_over = text.next() == "]"
+        while not is_over:
             record = text.value()
             yield from pieces(text_of(record, f"{path}:{text.line}"))
-            if text.next() == "]":
-                return
-            text.expect(",")
+            is_over = text.next() == "]"
+            if not is_over:
+                text.expect(",")
+        text.expect("]")
+        text.expect_end()
 
 
 class JsonText:
@@ -113,6 +115,15 @@ class JsonText:
             raise broken(self.path, self.line, ValueError(f"expected '{character}', found '{found}'"))
         self.pass_to(self.at + 1)
 
+    def expect_end(self) -> None:
+        while not (rest := self.text[self.at :].strip()):
+            self.pass_to(len(self.text))
+            if not self.read_more():
+                return
+        self.next()
+        reason = f"'{rest[:10]}' follows the list: a file is one list; put records line by line into a .jsonl"
+        raise broken(self.path, self.line, ValueError(reason))
+
     def value(self) -> object:
         self.next()
         while True:
@@ -123,6 +134,8 @@ class JsonText:
                 if not self.read_more():  # else the value may only have been cut by the chunk's end
                     raise broken(self.path, line, ValueError(error.msg)) from None
                 continue
+            except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+                raise broken(self.path, self.line, error) from None
             self.pass_to(end)
             return value
 
@@ -178,7 +191,7 @@ def require_short(length: int, where: str) -> None:
     )
 
 
-def broken(path: Path, line: int, error: ValueError) -> InputError:
+def broken(path: Path, line: int, error: Exception) -> InputError:
     return InputError(f"{path}:{line} is no JSON that can be read ({error}); mend the line or cut it out")
 
 

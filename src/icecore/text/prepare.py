@@ -33,6 +33,7 @@ from icecore.text.sources import FileSource, Source, Sources
 from icecore.text.tokenizer import (
     END_TOKEN,
     KIND,
+    LARGEST,
     SMALLEST,
     bytes_of_tokens,
     load_tokenizer,
@@ -62,6 +63,7 @@ class Settings:
         require(is_name, f"a corpus has a name of letters, digits, - and _, got '{self.corpus}'")
         rule = f"--vocabulary must be at least {SMALLEST} (every byte, and the end of a document)"
         require(self.vocabulary >= SMALLEST, f"{rule}, got {self.vocabulary}")
+        require(self.vocabulary <= LARGEST, f"--vocabulary must be at most {LARGEST:,}, got {self.vocabulary:,}")
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ def prepare_text(
     with locked(folder):
         remove_remains(folder, (*OUTPUTS, PLAN, MANIFEST))
         made_from = identity(settings, sources, watch)
-        if is_same(folder, made_from, overwrite):
+        if not overwrite and is_same(folder, made_from):
             (folder / PLAN).unlink(missing_ok=True)
-            return Prepared(read_prepared(folder), was_there=True)
-        plan = begun(folder, made_from, sources, watch)
+            return Prepared(undamaged(read_prepared(folder), watch), was_there=True)
+        plan = begun(folder, made_from, sources, overwrite, watch)
         work = Work(settings, sources, folder, plan, watch)
         work.make_outputs()
         write_json(folder / MANIFEST, work.manifest())
@@ -126,28 +128,40 @@ def identity(settings: Settings, sources: Sources, watch: Watch) -> dict[str, An
     }
 
 
-def is_same(folder: Path, made_from: dict[str, Any], overwrite: bool) -> bool:
+def is_same(folder: Path, made_from: dict[str, Any]) -> bool:
     """Whether the folder is complete and made from this; else it is unfinished or empty, or this is an error."""
     kept = next((name for name in (MANIFEST, PLAN) if (folder / name).exists()), None)
-    if overwrite:
-        for name in (MANIFEST, PLAN, *OUTPUTS):
-            (folder / name).unlink(missing_ok=True)
-    elif kept is None:
+    if kept is None:
         require(not any(folder.iterdir()), f"{folder} holds files that are no prepared text; choose another --out")
-    else:
-        stored = read_json(folder / kept)
-        if not isinstance(stored, dict) or stored.get("made_from") != made_from:
-            raise InputError(f"{folder} was made from other sources or settings; use --overwrite or another --out")
-        if kept == PLAN and stored["versions"] != versions():
-            raise InputError(f"{folder} was begun with other versions of libraries; start again with --overwrite")
-        return kept == MANIFEST
-    return False
+        return False
+    stored = read_json(folder / kept)
+    if not isinstance(stored, dict) or stored.get("made_from") != made_from:
+        raise InputError(f"{folder} was made from other sources or settings; use --overwrite or another --out")
+    if kept == PLAN and stored.get("versions") != versions():
+        raise InputError(f"{folder} was begun with other versions of libraries; start again with --overwrite")
+    return kept == MANIFEST
 
 
-def begun(folder: Path, made_from: dict[str, Any], sources: Sources, watch: Watch) -> dict[str, Any]:
-    """The plan of an unfinished folder, or a new one: what there is, and how many documents each split gets."""
-    if (folder / PLAN).exists():
-        return read_json(folder / PLAN)
+def undamaged(text: PreparedText, watch: Watch) -> PreparedText:
+    """The same, if its outputs are still those that were made."""
+    for done, name in enumerate(OUTPUTS):
+        watch("checking outputs", done, len(OUTPUTS))
+        path = text.folder / name
+        if not path.is_file() or sha256_of(path) != text.manifest["outputs"][name]:
+            raise InputError(f"{path} is missing or damaged: it is not what was made; make it again with --overwrite")
+    return text
+
+
+def begun(folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: bool, watch: Watch) -> dict[str, Any]:
+    """The plan of an unfinished folder, or a new one: what there is, and how many documents each split gets.
+
+    What is overwritten goes only when all of the sources has been read, and found good.
+    """
+    if (folder / PLAN).exists() and not overwrite:
+        plan = read_json(folder / PLAN)
+        is_plan = all(isinstance(plan.get(part), dict) for part in ("counts", "documents"))
+        require(is_plan, f"{folder / PLAN} is damaged; start again with --overwrite")
+        return plan
     counts = count_documents(sources, watch)
     documents = {split: sum(count["documents"] for count in each) for split, each in counts.items()}
     if not sources.validation:
@@ -155,6 +169,9 @@ def begun(folder: Path, made_from: dict[str, Any], sources: Sources, watch: Watc
         require(total > 1, "one document cannot be split; give --validation FILE, or put <|endoftext|> between more")
         held_out = min(total - 1, max(1, round(made_from["settings"]["validation_share"] * total)))
         documents = {"train": total - held_out, "validation": held_out}
+    if overwrite:
+        for name in (MANIFEST, PLAN, *OUTPUTS):
+            (folder / name).unlink(missing_ok=True)
     plan = {"made_from": made_from, "versions": versions(), "counts": counts, "documents": documents}
     write_json(folder / PLAN, plan)
     return plan
@@ -214,6 +231,14 @@ class Work:
 
     def manifest(self) -> dict[str, Any]:
         """What was made, counted from the outputs themselves."""
+        try:
+            return self.counted()
+        except (IndexError, KeyError, ValueError, EOFError) as error:
+            raise InputError(
+                f"{self.folder} has damaged files of an earlier try ({error}); start again with --overwrite"
+            ) from error
+
+    def counted(self) -> dict[str, Any]:
         token_bytes = np.load(self.folder / TOKEN_BYTES)
         splits = {}
         for split, name in SPLITS.items():

@@ -1,6 +1,7 @@
 """Where documents come from: files, folders of files, the hub, or the stories that icecore brings along."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +100,13 @@ class Sources:
         return sum(path.stat().st_size for path in files) if len(files) == len(each) else None
 
 
-def find_sources(name: str, given: str | None, validation: str | None, share: float) -> Sources:
-    """The sources of a corpus: `given` is a file, a folder or `hub`, and may be left out for the built-in stories."""
+def find_sources(
+    name: str, given: str | None, validation: str | None, share: float, output: Path | None = None
+) -> Sources:
+    """The sources of a corpus: `given` is a file, a folder or `hub`, and may be left out for the built-in stories.
+
+    What lies in `output` is no source, though it may lie in the folder.
+    """
     require(0 < share < 1, f"--validation-share must be between 0 and 1, got {share}")
     if given == HUB:
         if name not in HUB_DATASETS:
@@ -111,13 +117,13 @@ def find_sources(name: str, given: str | None, validation: str | None, share: fl
     if given is None:
         require(name == BUILT_IN, f"say where the text of '{name}' is: --from FILE, --from FOLDER{hub_hint(name)}")
         given = str(BUILT_IN_FILE)
-    files = files_of(Path(given))
-    held_out = [path for path in files if "valid" in path.name.lower()] if Path(given).is_dir() else []
+    files = files_of(Path(given), output)
+    held_out = [path for path in files if is_validation(path.relative_to(given))] if Path(given).is_dir() else []
     if held_out and validation is not None:
         raise InputError(f"{given} has validation files ({held_out[0].name}); drop --validation, or take them out")
     words = "files with 'valid' in their names" if held_out else f"the last {share:g} of the documents"
     if validation is not None:
-        held_out, words = files_of(Path(validation)), "files of their own"
+        held_out, words = files_of(Path(validation), output), "files of their own"
     kept_out = {path.resolve() for path in held_out}
     train = [path for path in files if path.resolve() not in kept_out]
     require(bool(train), f"{given} has nothing but validation files; add files to train on")
@@ -128,14 +134,22 @@ def hub_hint(name: str) -> str:
     return f" or --from {HUB}" if name in HUB_DATASETS else ""
 
 
-def files_of(path: Path) -> list[Path]:
+def is_validation(path: Path) -> bool:
+    """Whether the name of a file, or of a folder that it is in, has the word `valid` or `validation`."""
+    return any({"valid", "validation"} & set(re.split("[^a-z]+", part.lower())) for part in path.parts)
+
+
+def files_of(path: Path, without: Path | None = None) -> list[Path]:
     """The file, or all files of a folder and its subfolders of a kind that can be read, sorted."""
     kinds = ", ".join(READERS)
     if path.is_dir():
         found = sorted(
             each
             for each in path.rglob("*")
-            if each.suffix.lower() in READERS and each.is_file() and not each.name.startswith(".")
+            if each.suffix.lower() in READERS
+            and each.is_file()
+            and not each.name.startswith(".")
+            and (without is None or not each.resolve().is_relative_to(without.resolve()))
         )
         require(bool(found), f"{path} has no files to read; known kinds: {kinds}")
         return found

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SMALLEST = 257  # every byte, and the end of a document
+LARGEST = 2**20  # the library makes room for so many before it begins
 END_TOKEN = 0  # special tokens come first
 KIND = "byte-level BPE, parted as GPT-2 does"
 
