@@ -115,7 +115,7 @@ def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
         if name in losses:
             config = cell.config((0,), "bf16")
             made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": losses[name]}
-            about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3}
+            about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
             Records(tmp_path).append([{"run": config.run_id, **made, **about}])
     claims = claims_of(["fig4"], "paper", "released", Records(tmp_path))
     assert {claim.cell: claim.verdict for claim in claims if "less" in claim.cell} == {

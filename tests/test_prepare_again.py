@@ -139,7 +139,7 @@ def test_a_damaged_unfinished_folder_is_one_line(tmp_path, file):
     (out / "manifest.json").unlink()
     plan = {name: manifest[name] for name in ("made_from", "versions", "counts")}
     (out / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(InputError, match="plan.json is damaged; start again with --overwrite"):
+    with pytest.raises(InputError, match=r"plan\.json is damaged; start again with --overwrite"):
         prepare(out, file)
     plan["documents"] = {"train": 3, "validation": 1}
     (out / "plan.json").write_text(json.dumps(plan))

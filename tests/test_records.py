@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from made_up import record
@@ -13,6 +15,7 @@ from small_sweep import CELLS, sweep
 
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.reporting.claims import claims_of, spent_on
 from icecore.store import Record, Records
 
 
@@ -129,3 +132,47 @@ def test_merging_takes_what_is_new(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == {"added": 1, "records": 3}
     assert main(["results", "merge", str(tmp_path / "nowhere"), "--results", str(tmp_path / "ours")]) == 2
     assert "there are no records in" in capsys.readouterr().err
+
+
+def test_merging_adds_all_or_nothing(tmp_path, capsys):
+    """Whatever is wrong with one of the folders, nothing of the others is taken."""
+    for name, accuracy in (("good", 0.5), ("bad", 0.6)):
+        Records(tmp_path / name).append([record("a", accuracy), record(name)])
+    Records(tmp_path / "inside", name="runs.jsonl").append([record("c")])
+    Records(tmp_path / "inside", name="inside.jsonl").append([record("d", 0.1)])
+    Records(tmp_path / "ours", name="inside.jsonl").append([record("d", 0.2)])
+    ours = ["--results", str(tmp_path / "ours")]
+    for sources in (["good", "bad"], ["good", "nowhere"], ["good", "inside"]):
+        assert main(["results", "merge", *(str(tmp_path / source) for source in sources), *ours]) == 2
+        assert not (tmp_path / "ours" / "runs.jsonl").exists(), sources
+    assert "nothing was added" in capsys.readouterr().err
+    assert main(["results", "merge", str(tmp_path / "good"), *ours]) == 0
+
+
+def ways_to_damage(value: Record) -> Iterator[Record]:
+    """Without each of its parts in turn, and with each garbled."""
+    for name, part in value.items():
+        yield {key: other for key, other in value.items() if key != name}
+        yield {**value, name: 7 if isinstance(part, str) else "x"}
+        if isinstance(part, dict):
+            yield from ({**value, name: damaged} for damaged in ways_to_damage(part))
+
+
+@pytest.mark.parametrize(
+    ("file", "task", "names"),
+    [
+        ("runs.jsonl", "language", ["fig4"]),
+        ("runs.jsonl", "imitation", ["fig6"]),
+        ("runs.jsonl", "memorization", ["table3", "fig8"]),
+        ("inside.jsonl", "language", ["table5"]),
+    ],
+)
+def test_a_record_damaged_anywhere_breaks_no_report(tmp_path, file, task, names):
+    stored = Records(Path(__file__).parents[1] / "results", name=file).read()
+    whole = next(one for one in stored if one["config"]["task"]["name"] == task)
+    ways = list(ways_to_damage(whole))
+    assert len(ways) > 50
+    for damaged in ways:
+        (tmp_path / file).write_text(json.dumps(damaged) + "\n")
+        claims_of(names, "paper", "released", Records(tmp_path))
+        spent_on(names, "paper", "released", Records(tmp_path))

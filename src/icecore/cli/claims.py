@@ -46,17 +46,20 @@ def merge_command(
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Add other machines' records to ours; what is there already is left out, what disagrees is an error."""
+    """Add other machines' records to ours, but those that are there; if one disagrees, none is added."""
     from icecore.store import Records
     from icecore.sweeps.inside import NAME as INSIDE
 
-    ours = Records(results, warn)
-    added = 0
-    for source in sources:
-        theirs = Records(source, warn)
-        require(theirs.path.exists(), f"there are no records in {source}: {theirs.path} is missing")
-        added += ours.append(theirs.read())
-        Records(results, warn, INSIDE).append(Records(source, warn, INSIDE).read())
+    theirs = [Records(source, warn) for source in sources]
+    for each in theirs:
+        require(each.path.exists(), f"there are no records in {each.path.parent}: {each.path} is missing")
+    ours, inside = Records(results, warn), Records(results, warn, INSIDE)
+    runs = [record for each in theirs for record in each.read()]
+    looks_inside = [record for source in sources for record in Records(source, warn, INSIDE).read()]
+    ours.require_agreement(runs)
+    inside.require_agreement(looks_inside)
+    added = ours.append(runs)
+    inside.append(looks_inside)
     if json:
         print_json({"added": added, "records": len(ours.by_run())})
     else:

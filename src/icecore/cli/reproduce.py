@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.output import JSON_OPTION, print_table
+from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
@@ -86,7 +86,7 @@ def reproduce_command(
     records = Records(results, warn)
     populations = missing(cells, seeds, records, chosen, where.type, at_once)
     if dry_run:
-        list_missing(populations, results, device_name(where))
+        list_missing(populations, results, device_name(where), json)
         return
     started = time.monotonic()
     all_missing = len(populations)
@@ -190,10 +190,22 @@ def through_in(seconds: float, populations: "Sequence[Population]", results: Pat
     return chosen
 
 
-def list_missing(populations: "Sequence[Population]", results: Path, device: str) -> None:
+def list_missing(populations: "Sequence[Population]", results: Path, device: str, json: bool) -> None:
     from icecore.sweeps.estimates import bench_of
 
     bench = bench_of(results, device)
+    if json:
+        rows = [
+            {
+                "cell": one.cell.label,
+                "seeds": one.seeds,
+                "seed_steps": one.seed_steps,
+                "seconds": bench and bench.seconds(one),
+            }
+            for one in populations
+        ]
+        print_json({"missing": rows})
+        return
     total = 0.0
     for population in populations:
         seconds = None if bench is None else bench.seconds(population)

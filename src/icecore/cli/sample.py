@@ -46,6 +46,7 @@ def command(
     require(tokens >= 1, f"--tokens must be at least 1, got {tokens}")
     require(count >= 1, f"--count must be at least 1, got {count}")
     sampling = Sampling(temperature, top_p, seed)
+    require(is_text(prompt), "--prompt is not UTF-8; give it in UTF-8")
     prepare()
     config, population = RunFolder(run).load(pick_device(device))
     task = language_of(config)
@@ -82,6 +83,11 @@ def command(
         print(f"\n{END}\n".join(prompt + str(sample["text"]) for sample in samples))
     for sample in samples:
         print(f"{sample['tokens']} tokens, stopped by {sample['stopped']}", file=sys.stderr)
+
+
+def is_text(prompt: str) -> bool:
+    """What the shell gives in another encoding comes as half characters."""
+    return prompt == prompt.encode(errors="replace").decode()
 
 
 def language_of(config: "RunConfig") -> "Language":

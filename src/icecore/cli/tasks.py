@@ -59,14 +59,20 @@ def describe(task_class: "type[Task]") -> dict:
     from icecore.tasks import make_task
 
     task = make_task(task_class)
-    return {
-        "name": task.name,
-        "version": task.version,
-        "presets": list(task.presets),
-        "vocab_size": task.vocab_size,
-        "max_length": task.max_length,
-        "floors": task.floors(),
-    }
+    try:
+        return {
+            "name": task.name,
+            "version": task.version,
+            "presets": list(task.presets),
+            "vocab_size": task.vocab_size,
+            "max_length": task.max_length,
+            "floors": task.floors(),
+        }
+    except Exception as error:  # of a user's task, whatever its code may raise
+        if isinstance(error, InputError) or task_class.source_text is None:
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{task_class.__name__} fails ({reason}); see icecore tasks --check FILE.py:CLASS") from error
 
 
 def floors_in_words(floors: dict[str, float]) -> str:

@@ -5,9 +5,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from icecore.reporting.soundness import PRECISIONS, is_sound
 from icecore.store import Record, Records
-
-PRECISIONS = ("fp32", "tf32", "bf16")  # of those with equally many seeds the first counts
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,9 @@ def by_precision(records: Records) -> dict[str, dict[str, list[Record]]]:
     """Of each setting, what was recorded in each precision: a record a seed, in their order."""
     found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
     for record in records.by_run().values():
-        try:
-            found[record["setting"]][record["config"]["precision"]].append({**record, "seed": int(record["seed"])})
-        except (KeyError, TypeError, ValueError):
+        if is_sound(record):
+            found[record["setting"]][record["config"]["precision"]].append(record)
+        else:
             records.warn(f"{records.path}: the record of run {record['run']} is damaged and skipped")
     for each in found.values():
         for runs in each.values():
@@ -68,7 +67,10 @@ def by_precision(records: Records) -> dict[str, dict[str, list[Record]]]:
 
 
 def of_most_seeds(each: dict[str, list[Record]]) -> list[Record]:
-    """Of what was recorded in each precision, that which counts: never a mixture, in which seeds could be chosen."""
+    """Of what was recorded in each precision, that which counts: never a mixture, in which seeds could be chosen.
+
+    Of those with equally many seeds it is the first, the most exact.
+    """
     return max(each.values(), key=len, default=[])
 
 

@@ -66,7 +66,7 @@ def number_claim(
     verdict = verdict_of(ours, ours is not None and abs(ours - paper) <= allowed)
     if scale == "laptop":
         tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
-    floor = 100 * max(runs[0]["floors"].values()) if runs and name == "accuracy" else None
+    floor = 100 * max(runs[0]["floors"].values(), default=0.0) if runs and name == "accuracy" else None
     cell, spread = f"{column}, {name}", spread_of(values)
     return Claim("table3", cell, paper, ours, len(values), spread, floor, tolerance, reason, verdict, digits=2)
 

@@ -29,9 +29,10 @@ def share_claim(
 
 
 def shares_of(runs: Sequence[Record], share: Share, positions: str, place: str) -> list[float]:
-    """Each seed's share in %."""
+    """Each seed's share in %, of those that have it."""
     which = 0 if share.kind == "directions" else 1
-    return [100 * run["variance"][positions][place][which] for run in runs]
+    found = [run.get("variance", {}).get(positions, {}).get(place) for run in runs]
+    return [100 * shares[which] for shares in found if shares is not None]
 
 
 @dataclass(frozen=True)

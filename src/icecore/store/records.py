@@ -54,25 +54,29 @@ class Records:
                 )
         return found
 
+    def require_agreement(self, records: Iterable[Record]) -> None:
+        """Of no run do these say another thing than what is there, or than one another."""
+        known = self.by_run()
+        for record in records:
+            before = known.setdefault(record["run"], record)
+            if differ(before, record):
+                raise InputError(
+                    f"run {record['run']} is in {self.path} with another result "
+                    f"(accuracy {before['accuracy']}, not {record['accuracy']}); nothing was added"
+                )
+
     def append(self, records: Iterable[Record]) -> int:
         """Add the runs that are not there yet, all or none of them; how many. One that disagrees is an error."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+b", buffering=0) as file:  # what a buffer holds would be written after all
                 fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
+                records = list(records)
+                self.require_agreement(records)
                 known = self.by_run()
-                fresh: dict[str, Record] = {}
-                for record in records:
-                    before = known.get(record["run"]) or fresh.get(record["run"])
-                    if before is None:
-                        fresh[record["run"]] = record
-                    elif differ(before, record):
-                        raise InputError(
-                            f"run {record['run']} is in {self.path} with another result "
-                            f"(accuracy {before['accuracy']}, not {record['accuracy']}); nothing was added"
-                        )
+                fresh = {record["run"]: record for record in reversed(records) if record["run"] not in known}
                 end = file.seek(0, os.SEEK_END)
-                text = "".join(json.dumps(record) + "\n" for record in fresh.values())
+                text = "".join(json.dumps(record) + "\n" for record in reversed(fresh.values()))
                 if end and self.ends_amid_a_line(file):
                     text = "\n" + text
                 try:
@@ -101,8 +105,9 @@ def differ(first: Record, second: Record) -> bool:
 def facts_of(record: Record) -> Record:
     """Without the circumstances, of which one is where the task's data lay."""
     facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
-    task = facts.get("config", {}).get("task", {})
-    if "where" in task:
+    config = facts.get("config")
+    task = config.get("task") if isinstance(config, dict) else None
+    if isinstance(task, dict) and "where" in task:
         facts["config"] = {**facts["config"], "task": {key: value for key, value in task.items() if key != "where"}}
     return facts
 

@@ -94,7 +94,11 @@ class Imitation(PlainTask):
         return Batch(tokens, targets, scored, log_probs)
 
     def floors(self) -> dict[str, float]:
-        return {"chance": 1 / self.vocabulary}
+        """Agreement with the target's most likely token, of a guess and of the token that it most often is."""
+        answers = self.draw(FRESH_INPUTS, make_generator(0, "most frequent token")).targets[:, -1]
+        most_frequent = answers.bincount(minlength=self.vocabulary).argmax()
+        agreement = (self.test_set().targets[:, -1] == most_frequent).float().mean()
+        return {"chance": 1 / self.vocabulary, "most_frequent_token": float(agreement)}
 
     def loss_floors(self) -> dict[str, float]:
         """KL divergences of two answers that no input changes: the uniform one, and the target's mean output."""

@@ -46,7 +46,8 @@ def draw(name: str, scale: str, preset: str, records: Records, paths: Sequence[P
     points = figure.points_of(scale, preset, records)
     if not points:
         raise InputError(
-            f"nothing of {name} is recorded in {records.path}; icecore reproduce {figure.entry} --scale {scale}"
+            f"nothing of {name} is recorded in {records.path}; icecore reproduce {figure.entry} --scale {scale} "
+            f"--preset {preset} trains it"
         )
     try:
         figure.draw(points, figure.title, paths)

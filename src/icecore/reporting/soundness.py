@@ -1,0 +1,92 @@
+"""Whether a record has what the reports read of it, each part of its kind: a damaged one is skipped, not half read."""
+
+from collections.abc import Callable
+from typing import Any
+
+from icecore.store import Record
+
+PRECISIONS = ("fp32", "tf32", "bf16")
+CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in ("", "_per_trained", "_per_parameter"))
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def has_numbers(value: Any, names: tuple[str, ...] = ()) -> bool:
+    return isinstance(value, dict) and all(map(is_number, value.values())) and all(name in value for name in names)
+
+
+def is_curve(value: Any) -> bool:
+    lines = [value.get("steps"), value.get("accuracy")] if isinstance(value, dict) else []
+    is_list = len(lines) == 2 and all(isinstance(line, list) and all(map(is_number, line)) for line in lines)
+    return is_list and len(lines[0]) == len(lines[1]) > 0
+
+
+def is_config(value: Any) -> bool:
+    if not isinstance(value, dict) or value.get("precision") not in PRECISIONS:
+        return False
+    parts = [value.get("task"), value.get("model")]
+    are_named = all(
+        isinstance(part, dict) and isinstance(part.get("name"), str) and isinstance(part.get("settings"), dict)
+        for part in parts
+    )
+    return are_named and isinstance(value.get("trainable"), str)
+
+
+def is_of_text(value: Any) -> bool:
+    """What a language model's record says of its text."""
+    return isinstance(value, dict) and has_numbers(value.get("tokens"), ("train",)) and is_number(value.get("epochs"))
+
+
+def is_variance(value: Any) -> bool:
+    """Shares by positions and place: of directions, and of neurons."""
+    places = [place for each in value.values() for place in each.values()] if has_dicts(value) else []
+    return bool(places) and all(
+        isinstance(place, list | tuple) and len(place) == 2 and all(map(is_number, place)) for place in places
+    )
+
+
+def has_dicts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
+
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        (
+            *("accuracy", "train_accuracy", "exact_match", "loss", "best_loss", "loss_per_byte"),
+            *("seconds", "seeds_at_once", "steps", "trained_parameters", "frozen_parameters"),
+        ),
+        is_number,
+    ),
+    **dict.fromkeys(("setting", "device"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("floors", "loss_floors"), has_numbers),
+    "seed": lambda value: type(value) is int,
+    "config": is_config,
+    "capacity": lambda value: has_numbers(value, CAPACITIES),
+    "curve": is_curve,
+    "text": is_of_text,
+    "variance": is_variance,
+}
+REQUIRED = ("setting", "seed", "accuracy", "device", "config")
+REQUIRED_OF_RUNS = {  # beside their floors; a look inside has its variance instead
+    "imitation": ("loss",),
+    "memorization": ("trained_parameters",),
+    "language": ("best_loss", "text"),
+}
+
+
+def is_sound(record: Record) -> bool:
+    if not all(name in record for name in REQUIRED):
+        return False
+    if not all(test(record[name]) for name, test in KINDS.items() if name in record):
+        return False
+    task, settings = record["config"]["task"], record["config"]["model"]["settings"]
+    if "variance" not in record:
+        wanted = ("floors", *REQUIRED_OF_RUNS.get(task["name"], ()))
+        if not all(name in record for name in wanted):
+            return False
+    if task["name"] != "language":
+        return True
+    has_sizes = all(type(settings.get(name)) is int for name in ("width", "layers"))
+    return has_sizes and isinstance(task["settings"].get("digest"), str)
