@@ -91,6 +91,10 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
     assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
     assert total == "1 populations, 30,000 seed-steps"
     assert "no time can be estimated" in advice
+    only = ["--only", "needle, Random 16", "--json"]
+    assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", *only, *at]) == 0
+    row = {"cell": "needle, Random 16", "seeds": [0, 1, 2], "seed_steps": 30_000, "seconds": None}
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"missing": [row]}
     several = ["--only", "needle, Random 16", "--only", "modular-addition, Random 16", "--only", "needle, Random"]
     assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", *several, *at]) == 0
     labels = [line.partition(", seeds")[0] for line in capsys.readouterr().out.splitlines()[:-2]]

@@ -28,7 +28,9 @@ def deaf(tokens: torch.Tensor) -> torch.Tensor:
 
 
 def test_floors_of_a_target_that_ignores_its_input():
-    floors = Imitation(length=3, vocabulary=6, test_size=50, target=deaf).loss_floors()
+    task = Imitation(length=3, vocabulary=6, test_size=50, target=deaf)
+    assert task.floors() == {"chance": 1 / 6, "most_frequent_token": 1.0}
+    floors = task.loss_floors()
     assert floors["mean_output"] == pytest.approx(0, abs=1e-6)  # float32 log-probabilities
     assert floors["uniform"] == pytest.approx(math.log(6) - ENTROPY, abs=1e-6)
 

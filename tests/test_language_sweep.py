@@ -107,6 +107,16 @@ def test_a_text_may_lie_elsewhere_when_its_run_goes_on(text, tmp_path):
     assert RunFolder(runs.path).complete_config().task == Language(str(moved), window=70)
 
 
+def test_a_text_is_found_from_the_folders_above_its_run(text, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text.rename(tmp_path / "data")
+    settings: dict[str, Any] = {"steps": 4, "batch": 4, "warmup_steps": 2, "out": tmp_path / "runs"}
+    runs = ice.train(Language("data", window=70), Transformer(width=16, heads=2), **settings)
+    monkeypatch.chdir("/")
+    assert main(["evaluate", str(runs.path)]) == 0
+    assert "nats a byte" in capsys.readouterr().out
+
+
 def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
     losses = {"Normal 32x2": 2.7, "Random 512x2": 2.64, "Normal 512x2": 1.6, "Random 512x4": 2.6}
     scale = replace(with_text(SCALES["paper"], text).language, window=70)

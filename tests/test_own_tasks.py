@@ -52,6 +52,33 @@ def test_a_kept_run_has_the_task_too(trained):
     assert main(["evaluate", str(kept)]) == 0
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('"reversal"', '"needle"'), "'needle' is a task of icecore"),
+        (("    letters: int = 8", "    width: int = 3\n    letters: int = 8"), "train has a flag --width"),
+    ],
+)
+def test_names_that_are_taken_are_refused(tmp_path, capsys, change, message):
+    file = tmp_path / "mine.py"
+    file.write_text(EXAMPLE.read_text().replace(*change))
+    assert main(["train", f"{file}:Reversal", *SMALL, "--out", str(tmp_path / "runs")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_task_that_fails_is_one_line(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(EXAMPLE.read_text().replace("1 / self.letters", "1 / 0"))
+    assert main(["tasks", f"{tmp_path}/mine.py:Reversal"]) == 2
+    assert "Reversal fails (ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_run_within_its_warm_up_is_warned_of(tmp_path, capsys):
+    flags = ["--warmup-steps", "400", "--out", str(tmp_path)]
+    assert main(["train", f"{EXAMPLE}:Reversal", *SMALL, *flags]) == 0
+    assert "warning: all 4 steps are within the warm-up of 400" in capsys.readouterr().err
+
+
 def test_another_text_in_the_copys_place_is_refused(trained, capsys):
     run = trained()
     (run / "task.py").write_text(EXAMPLE.read_text() + "# changed\n")

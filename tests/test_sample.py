@@ -14,6 +14,7 @@ from icecore.models.cached import cached_logits, empty_cache, recomputed_logits
 from icecore.models.sampling import Sampling, continuations
 from icecore.seeding import make_generator
 from icecore.tasks import Language
+from icecore.text import load_tokenizer
 
 SIZES = Sizes(vocab_size=11, positions=12)
 END = 0
@@ -224,6 +225,22 @@ def test_a_run_of_another_task_writes_no_text(capsys, tmp_path):
     code, _, err = sample(capsys, path)
     assert code == 2
     assert "only runs of language write text; this is a run of modular-addition" in err
+
+
+def test_an_exported_model_has_its_tokenizer(run, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    assert main(["export", str(run.path), str(tmp_path / "hf")]) == 0
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    text = "Once upon a time"
+    assert tokenizer(text)["input_ids"] == load_tokenizer(run.config.task.text.folder).encode(text).ids
+    ends = transformers.GenerationConfig.from_pretrained(tmp_path / "hf").eos_token_id
+    assert tokenizer.eos_token_id == ends == END
+
+
+def test_a_prompt_that_is_no_text_is_named(capsys, run):
+    code, _, errors = sample(capsys, run.path, "--prompt", "\udcff")
+    assert code == 2
+    assert "--prompt is not UTF-8" in errors
 
 
 def test_a_missing_or_damaged_tokenizer_is_named(capsys, run):

@@ -1,6 +1,6 @@
 """U alone, solved instead of trained: the best linear readout of the untouched random body."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -73,15 +73,35 @@ def solutions(
     ]
 
 
-def logistic_readout(model: Model, parameters: Parameters, vocabulary: int, train: Batch, test: Batch) -> Readout:
-    """The least cross-entropy, the loss that U is trained by: convex, so a solver finds its optimum."""
+def logistic_readout(
+    model: Model,
+    parameters: Parameters,
+    vocabulary: int,
+    train: Batch,
+    test: Batch,
+    tell: Callable[[int, int], None] | None = None,
+) -> Readout:
+    """The least cross-entropy, the loss that U is trained by: convex, so a solver finds its optimum.
+
+    `tell` hears how often the loss was computed, and how often at most.
+    """
+    most, count = LOGISTIC_ITERATIONS * 5 // 4, 0
     features, answers = features_of(model, parameters, train)
     weights = torch.zeros((vocabulary, features.shape[1]), device=features.device, requires_grad=True)
     solver = torch.optim.LBFGS(
-        [weights], max_iter=LOGISTIC_ITERATIONS, history_size=20, line_search_fn="strong_wolfe", tolerance_grad=1e-6
+        [weights],
+        max_iter=LOGISTIC_ITERATIONS,
+        max_eval=most,
+        history_size=20,
+        line_search_fn="strong_wolfe",
+        tolerance_grad=1e-6,
     )
 
     def closure() -> Tensor:
+        nonlocal count
+        count += 1
+        if tell is not None:
+            tell(min(count, most), most)
         solver.zero_grad()
         loss = F.cross_entropy(features @ weights.T, answers) + LOGISTIC_PENALTY * weights.square().sum()
         loss.backward()

@@ -42,7 +42,8 @@ def command(
     story; .jsonl, one such text or record a line; .parquet with such a column (and 'hub') after
     pip install 'icecore\\[language]'. The tokenizer, byte-level BPE, is trained on the train split alone.
 
-    icecore prepare stories, then: icecore train language --folder data/stories --window 64
+    icecore prepare stories, then: icecore train language --folder data/stories --window 64 --steps 100
+    --warmup-steps 10
 
     Killed or interrupted, the same command goes on where it was and ends with the same bytes; a complete folder
     is shown, not made again. Wrong input is named by file and line before anything is written.

@@ -84,7 +84,10 @@ def export_command(
     import torch
 
     from icecore.models import Transformer
-    from icecore.models.huggingface import to_huggingface
+    from icecore.models.huggingface import to_huggingface, to_huggingface_tokenizer
+    from icecore.tasks import Language
+    from icecore.text import load_tokenizer
+    from icecore.text.formats import END
     from icecore.training import RunFolder
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -96,9 +99,16 @@ def export_command(
     if not isinstance(model, Transformer):
         raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
     network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
+    tokenizer = None
+    if isinstance(config.task, Language):
+        tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)
+        for settings in (network.config, network.generation_config):
+            settings.eos_token_id = settings.bos_token_id = config.task.text.end_token
     existed = folder.exists()
     try:
         network.save_pretrained(folder)
+        if tokenizer is not None:
+            tokenizer.save_pretrained(folder)
     except (OSError, safetensors.SafetensorError) as error:  # which is what safetensors makes of one
         for file in folder.glob("*"):
             file.unlink()

@@ -19,13 +19,15 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
     from icecore.tasks.loading import setting_fields
 
     known = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
+    own_flags = [str(parameter.name).replace("_", "-") for parameter in context.command.params]
+    for name in known:
+        require(name not in own_flags, f"{context.info_name} has a flag --{name}: give the task's setting another name")
     settings: dict[str, str] = {}
     rest = iter(context.args)
     for argument in rest:
         require(argument.startswith("--"), f"unexpected argument '{argument}'; settings are given as --NAME VALUE")
         name, equals, value = argument[2:].partition("=")
         if name not in known:
-            own_flags = [str(parameter.name).replace("_", "-") for parameter in context.command.params]
             raise unknown_name(f"flag of {context.info_name} {task}", name, known + own_flags)
         if not equals:
             value = next(rest, "")

@@ -18,7 +18,7 @@ from icecore.errors import InputError, require
 if TYPE_CHECKING:
     from icecore.models import Model, Sizes
     from icecore.tasks import Task
-    from icecore.training import Runs
+    from icecore.training import Optimization, Runs
 
 
 MOST_SEEDS = 10_000  # that train at once
@@ -102,6 +102,7 @@ def command(
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
         announce(chosen, config.sizes, trainable)
+        warn_of_warm_up(config.optimization)
     with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch:
         runs = train(
             made,
@@ -134,6 +135,17 @@ def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
     total = sum(spec.size for spec in specs.values())
     count = sum(specs[name].size for name in trained)
     print(f"{count:,} parameters train ({roles}), {total - count:,} are frozen", file=sys.stderr)
+
+
+def warn_of_warm_up(optimization: "Optimization") -> None:
+    steps, warm_up = optimization.steps, optimization.warmup_steps
+    if warm_up >= steps:
+        reached = optimization.lr * (steps - 1) / warm_up
+        print(
+            f"warning: all {steps:,} steps are within the warm-up of {warm_up:,}, so the rate ends at {reached:.1e} of "
+            f"{optimization.lr:g}; give more --steps, or --warmup-steps {max(1, steps // 10)}",
+            file=sys.stderr,
+        )
 
 
 def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Model":
@@ -172,6 +184,9 @@ def kind_of(model: "Model") -> str:
     return ModelName.linearized if is_linearized else model.name
 
 
+HEADINGS = {"loss_per_byte": "nats a byte"}
+
+
 def report(runs: "Runs", json: bool) -> None:
     result = runs.result
     if json:
@@ -181,7 +196,11 @@ def report(runs: "Runs", json: bool) -> None:
     print_table(
         f"{runs.config.task.name}, {kind_of(runs.config.model)}, width {runs.config.model.width}, "
         f"trained: {runs.config.trainable}",
-        {"seed": "right", **{name.replace("_", " "): "right" for name in names}, "test loss": "right"},
+        {
+            "seed": "right",
+            **{HEADINGS.get(name, name.replace("_", " ")): "right" for name in names},
+            "test loss": "right",
+        },
         (
             (str(seed), *(f"{result[name][index]:.4f}" for name in names), f"{result['loss'][index]:.4f}")
             for index, seed in enumerate(result["seeds"])

@@ -9,7 +9,8 @@ from icecore.models.base import Parameters, Sizes
 from icecore.models.transformer import NORM_EPSILON, Transformer
 
 if TYPE_CHECKING:
-    from transformers import GPT2LMHeadModel
+    from tokenizers import Tokenizer
+    from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
 
 
 def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> "GPT2LMHeadModel":
@@ -17,6 +18,12 @@ def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> 
     network = new_gpt2(model, sizes).eval()
     network.load_state_dict(gpt2_state(model, parameters))
     return network
+
+
+def to_huggingface_tokenizer(tokenizer: "Tokenizer", end: str) -> "PreTrainedTokenizerFast":
+    """The same tokenizer, which begins and ends documents with `end`."""
+    transformers = import_transformers()
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=end, eos_token=end)
 
 
 def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":

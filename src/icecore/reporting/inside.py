@@ -175,13 +175,13 @@ def modular(subject: Subject) -> dict[str, Any]:
     return {"trained": of(subject.parameters), "untrained": of(subject.untrained)}
 
 
-def readout(subject: Subject) -> dict[str, Any]:
+def readout(subject: Subject, tell: Tell) -> dict[str, Any]:
     """The best that the unembedding alone could do on the untouched body."""
     task = subject.config.task
-    train = training_items(task, READOUT_SAMPLE, "readout")
+    items = training_items(task, READOUT_SAMPLE, "readout"), task.test_set()
     each = [
-        solve(subject.model, subject.untrained, task.vocab_size, train, task.test_set())
-        for solve in (ridge_readout, logistic_readout)
+        ridge_readout(subject.model, subject.untrained, task.vocab_size, *items),
+        logistic_readout(subject.model, subject.untrained, task.vocab_size, *items, tell),
     ]
     return {"readouts": [asdict(one) for one in each], "floors": task.floors()}
 
@@ -254,7 +254,7 @@ def look_inside(
         "causal": lambda: causal(subject, moments(), items, place, begin("causal")),
         "attention": lambda: attention(subject, prompt, items, begin("attention")),
         "modular": lambda: modular(subject),
-        "readout": lambda: readout(subject),
+        "readout": lambda: readout(subject, begin("readout")),
         "capacity": lambda: memorized(subject),
     }
     for name in analyses_for(subject, what):

@@ -18,9 +18,12 @@ def has_numbers(value: Any, names: tuple[str, ...] = ()) -> bool:
 
 
 def is_curve(value: Any) -> bool:
-    lines = [value.get("steps"), value.get("accuracy")] if isinstance(value, dict) else []
-    is_list = len(lines) == 2 and all(isinstance(line, list) and all(map(is_number, line)) for line in lines)
-    return is_list and len(lines[0]) == len(lines[1]) > 0
+    if not isinstance(value, dict):
+        return False
+    steps, accuracy = value.get("steps"), value.get("accuracy")
+    if not isinstance(steps, list) or not isinstance(accuracy, list):
+        return False
+    return len(steps) == len(accuracy) > 0 and all(map(is_number, steps + accuracy))
 
 
 def is_config(value: Any) -> bool:

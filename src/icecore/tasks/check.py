@@ -65,10 +65,14 @@ def drawn(task: Task, seed: int = 0) -> Batch:
 
 
 def has_a_config(task: Task) -> str | None:
+    from icecore.tasks import TASKS
+
     if not isinstance(getattr(type(task), "name", None), str):
         return "the class has no name: add  name: ClassVar[str] = '...'"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", task.name):
         return f"its name names a folder too: only letters, digits, - and _, not '{task.name}'"
+    if task.source_text is not None and task.name in TASKS:
+        return f"'{task.name}' is a task of icecore, whose settings of training it would get: give it another name"
     if not dataclasses.is_dataclass(task):
         return "the class is no dataclass: put @dataclass(frozen=True) above it"
     try:

@@ -94,11 +94,14 @@ class Imitation(PlainTask):
         return Batch(tokens, targets, scored, log_probs)
 
     def floors(self) -> dict[str, float]:
-        """Agreement with the target's most likely token, of a guess and of the token that it most often is."""
+        """Agreement with the target's most likely token, of a guess and, where it is known, of its most frequent one."""
+        chance = {"chance": 1 / self.vocabulary}
+        if self.target is None:
+            return chance
         answers = self.draw(FRESH_INPUTS, make_generator(0, "most frequent token")).targets[:, -1]
         most_frequent = answers.bincount(minlength=self.vocabulary).argmax()
         agreement = (self.test_set().targets[:, -1] == most_frequent).float().mean()
-        return {"chance": 1 / self.vocabulary, "most_frequent_token": float(agreement)}
+        return {**chance, "most_frequent_token": float(agreement)}
 
     def loss_floors(self) -> dict[str, float]:
         """KL divergences of two answers that no input changes: the uniform one, and the target's mean output."""

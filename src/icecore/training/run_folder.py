@@ -188,9 +188,21 @@ class RunFolder:
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         try:
-            return RunConfig.from_json(read_json(self.path / CONFIG), self.path / TASK)
+            return RunConfig.from_json(self.with_its_data(read_json(self.path / CONFIG)), self.path / TASK)
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
+
+    def with_its_data(self, value: Any) -> Any:
+        """A config whose data, where they are not found from here, are looked for from the folders above the run."""
+        try:
+            where = dict(value["task"]["where"])
+        except (KeyError, TypeError, ValueError):
+            return value
+        for name, place in where.items():
+            if isinstance(place, str) and not Path(place).exists():
+                above = (folder / place for folder in self.path.resolve().parents)
+                where[name] = next((str(path) for path in above if path.exists()), place)
+        return {**value, "task": {**value["task"], "where": where}}
 
     def load(self, device: torch.device) -> tuple[RunConfig, Population]:
         """The run's config and its trained population; the frozen body is made again, and checked."""
