@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
+from icecore.cli.settings import checked_task
 from icecore.errors import require
 
 if TYPE_CHECKING:
@@ -86,11 +87,10 @@ def what_to_time(
     task: str | None, width: int | None, device: str, precision: str
 ) -> "tuple[torch.device, Precision, list[Case]]":
     from icecore.bench.train import cases_for
-    from icecore.tasks.loading import find_task
     from icecore.training import pick_device, pick_precision
 
     if task is not None:
-        find_task(task)
+        checked_task(task, "released", {})
     where = pick_device(device)
     return where, pick_precision(precision, where), cases_for(where, task, width)
 

@@ -94,7 +94,7 @@ class Imitation(PlainTask):
         return Batch(tokens, targets, scored, log_probs)
 
     def floors(self) -> dict[str, float]:
-        """Agreement with the target's most likely token, of a guess and, where it is known, of its most frequent one."""
+        """Agreement with the target's most likely token: of a guess and, if there is a target, of its most frequent."""
         chance = {"chance": 1 / self.vocabulary}
         if self.target is None:
             return chance

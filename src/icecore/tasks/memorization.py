@@ -9,6 +9,8 @@ from icecore.tasks.base import Item
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import RELEASED_SEED
 
+MOST_KEYS = 2_048
+
 
 @dataclass(frozen=True)
 class Memorization(PairTask):
@@ -26,6 +28,7 @@ class Memorization(PairTask):
 
     def __post_init__(self) -> None:
         require(self.keys >= 2, f"keys must be at least 2, got {self.keys}")
+        require(self.keys <= MOST_KEYS, f"keys must be at most {MOST_KEYS:,}, 4 million items, got {self.keys:,}")
 
     @property
     def vocab_size(self) -> int:
