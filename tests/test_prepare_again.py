@@ -22,7 +22,7 @@ def file(tmp_path):
 
 
 KILL = """
-import os, signal, sys
+import os, signal, sys, time
 from icecore.cli import main
 from icecore.store import files
 name, moment = sys.argv[1:3]
@@ -30,7 +30,9 @@ replace = os.replace
 def deadly(source, target):
     hit = os.path.basename(target) == name
     if hit and moment == "interrupted":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)  # until it is here: it may come to another thread first
     if hit and moment == "before":
         os.kill(os.getpid(), signal.SIGKILL)
     replace(source, target)

@@ -184,8 +184,8 @@ def test_evaluate_show_and_export(whole, tmp_path, capsys):
     ],
 )
 def test_bad_flags_are_one_line_and_exit_code_2(capsys, tmp_path, flags, message):
-    base = ["train", "needle", "--max-pairs", "3", "--width", "16", "--steps", "2", "--out", str(tmp_path)]
-    assert main([*base, *flags.split()]) == 2
+    base = ["train", "needle", "--max-pairs", "3", "--width", "16", "--steps", "20", "--warmup-steps", "2"]
+    assert main([*base, "--out", str(tmp_path), *flags.split()]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     *announced, error = captured.err.splitlines()
