@@ -35,7 +35,7 @@ def test_the_kernels_in_tritons_interpreter():
         command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:]
-    assert re.search(r"^\d\d passed, 1 skipped", done.stdout, re.MULTILINE), done.stdout[-1000:]
+    assert re.search(r"^\d\d passed, 8 skipped", done.stdout, re.MULTILINE), done.stdout[-1000:]
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -59,6 +59,8 @@ SMALL = [
 @pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.name}-{task.vocab_size}")
 def test_short_sequences_give_the_plain_twins_logits_and_gradients(task, trainable, attention):
     """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
+    if INTERPRETED and (trainable, attention) == ("embeddings", "prefix-sum"):
+        pytest.skip("the interpreter is slow, and the others have all of its kernels")
     width, rows, more = (96, 100, 70) if HAS_GPU else (16, 3, 3)
     model = Transformer(width=width, layers=3, heads=2, init="matched", attention=attention)
     population = shaken(Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, DEVICE))

@@ -79,7 +79,7 @@ def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
     ICECORE_KILLS=25 kills more often.
     """
     planned_kills = int(os.environ.get("ICECORE_KILLS", "5"))
-    steps = 200 * planned_kills
+    steps = 120 * planned_kills
     common = ["train", "needle", *FLAGS, "--steps", str(steps), "--checkpoint-every", "3"]
     expected = run_json(capsys, *common, "--out", tmp_path / "whole", "--json")
     command = [sys.executable, "-m", "icecore", *common, "--out", str(tmp_path / "killed")]
