@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from icecore.store import Record
+from icecore.training import Precision
 
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = tuple(str(each) for each in Precision)  # the most exact first
 CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in ("", "_per_trained", "_per_parameter"))
 
 
