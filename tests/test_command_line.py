@@ -183,6 +183,15 @@ for make, name, value in wrong:
     assert found.count("unknown value of ") == 6
 
 
+def test_a_file_that_vanishes_is_named(monkeypatch, capsys):
+    def vanish(*_arguments: object, **_options: object) -> None:
+        Path("runs/that/were/here").stat()
+
+    monkeypatch.setattr("icecore.cli.app", vanish)
+    assert main(["tasks"]) == 2
+    assert "error: runs/that/were/here is gone (No such file or directory)" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_output_that_cannot_be_written_is_one_line():
     command = [sys.executable, "-m", "icecore", "data", "needle"]

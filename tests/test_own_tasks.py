@@ -65,12 +65,37 @@ def test_names_that_are_taken_are_refused(tmp_path, capsys, change, message):
     assert main(["train", f"{file}:Reversal", *SMALL, "--out", str(tmp_path / "runs")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+    assert main(["tasks", "--check", f"{file}:Reversal"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_a_task_that_fails_is_one_line(tmp_path, capsys):
     (tmp_path / "mine.py").write_text(EXAMPLE.read_text().replace("1 / self.letters", "1 / 0"))
     assert main(["tasks", f"{tmp_path}/mine.py:Reversal"]) == 2
     assert "Reversal fails (ZeroDivisionError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("late", "message"),
+    [
+        ("raise KeyError('no such letter')", "KeyError: 'no such letter' (mine.py, line"),
+        ("batch.tokens[0, 0] = 99", "tokens from 0 to 99, must be 0..8"),
+        ("batch.scored[1] = False", "items with no scored position (item 1)"),
+    ],
+)
+def test_a_task_that_fails_in_mid_training_is_one_line(tmp_path, monkeypatch, capsys, late, message):
+    """Blocks of a stream are larger than what the check draws, so that this is first met in training."""
+    monkeypatch.chdir(tmp_path)
+    text = EXAMPLE.read_text().replace("return Batch(", "batch = Batch(")
+    text = text.replace(
+        "expand(count, -1))", f"repeat(count, 1))\n        if count > 30_000: {late}\n        return batch"
+    )
+    (tmp_path / "mine.py").write_text(text)
+    assert main(["tasks", "--check", "mine.py:Reversal"]) == 0
+    assert main(["train", "mine.py:Reversal", *SMALL, "--out", "runs"]) == 2
+    error = capsys.readouterr().err
+    assert "reversal breaks its contract in training: " in error
+    assert message in error
 
 
 def test_a_run_within_its_warm_up_is_warned_of(tmp_path, capsys):

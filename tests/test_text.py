@@ -128,6 +128,15 @@ def test_every_kind_of_file_has_the_same_documents(tmp_path, monkeypatch, file, 
         assert list(formats.documents_in(tmp_path / name)) == STORIES, name
 
 
+def test_no_text_is_an_empty_document(tmp_path):
+    path = tmp_path / "stories.jsonl"
+    path.write_text('{"text": "A cat."}\n{"text": null}\n{"story": ""}\n')
+    assert list(formats.documents_in(path)) == ["A cat.", "", ""]
+    path.write_text("null\n")
+    with pytest.raises(InputError, match="must be a text"):
+        list(formats.documents_in(path))
+
+
 def test_parquet_has_the_same_documents_and_a_cut_off_file_is_named(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

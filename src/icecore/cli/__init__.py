@@ -4,6 +4,7 @@ Modules that import torch are imported inside the commands, so that `icecore --h
 """
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         drop_output()
-        return fail(f"cannot write the output: {error.strerror or error}; free the disk, or write elsewhere")
+        return fail(in_words(error))
     except MemoryError as error:
         return fail(f"out of memory ({error}); take a smaller size")
     except Exception as error:
@@ -109,6 +110,13 @@ def drop_output() -> None:
     """What standard output could not take is not tried again when the process ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def in_words(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.ENOENT, errno.ESTALE) and error.filename is not None:
+        return f"{error.filename} is gone ({reason}); was it moved or deleted meanwhile? run the command again"
+    return f"cannot write the output: {reason}; free the disk, or write elsewhere"
 
 
 def fail(message: str) -> int:

@@ -1,6 +1,6 @@
 """A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -9,6 +9,7 @@ from icecore.errors import InputError, require, unknown_name
 if TYPE_CHECKING:
     from icecore.tasks import Task
 
+Command = Any  # click's, which typer has inside or beside it, by version
 # How a command must be declared to get flags that it does not know itself.
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
@@ -19,9 +20,9 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
     from icecore.tasks.loading import setting_fields
 
     known = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
-    own_flags = [str(parameter.name).replace("_", "-") for parameter in context.command.params]
+    own_flags = flags_of(context.command)
     for name in known:
-        require(name not in own_flags, f"{context.info_name} has a flag --{name}: give the task's setting another name")
+        require(name not in own_flags, taken(name, context.command))
     settings: dict[str, str] = {}
     rest = iter(context.args)
     for argument in rest:
@@ -34,6 +35,26 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
             require(value != "", f"--{name} needs a value: --{name} VALUE")
         settings[name.replace("-", "_")] = value
     return settings
+
+
+def flags_of(command: Command) -> list[str]:
+    return [str(parameter.name).replace("_", "-") for parameter in command.params]
+
+
+def taken(name: str, command: Command) -> str:
+    return f"{command.name} has a flag --{name}: give the task's setting another name"
+
+
+def clash_of_flags(context: typer.Context, task_class: "type[Task]") -> str | None:
+    """What is wrong if a setting has the name of a flag, of any command that takes settings as flags."""
+    from icecore.tasks.loading import setting_fields
+
+    for command in context.find_root().command.commands.values():  # type: ignore[attr-defined]
+        if TAKES_TASK_SETTINGS.items() <= command.context_settings.items():
+            for field in setting_fields(task_class):
+                if field.name.replace("_", "-") in flags_of(command):
+                    return taken(field.name.replace("_", "-"), command)
+    return None
 
 
 def checked_task(name: str, preset: str, settings: dict[str, str]) -> "Task":

@@ -1,11 +1,13 @@
 """`icecore tasks`: what there is to learn, and what needs no learning."""
 
 import inspect
+import itertools
 from typing import TYPE_CHECKING
 
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.settings import clash_of_flags
 from icecore.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
+    context: typer.Context,
     task: str | None = typer.Argument(None, help="Show one task, with its settings: a name or FILE.py:CLASS."),
     check: str | None = typer.Option(
         None, "--check", metavar="FILE.py:CLASS", help="Check that a task of your own keeps the contract."
@@ -29,7 +32,7 @@ def command(
     if check is not None:
         if task is not None:
             raise InputError(f"--check takes the class to check; drop the other argument, '{task}'")
-        check_one(check, json)
+        check_one(context, check, json)
     elif task is not None:
         show_one(find_task(task), json)
     elif json:
@@ -104,13 +107,14 @@ def show_one(task_class: "type[Task]", json: bool) -> None:
     print(f"floors: {floors_in_words(description['floors'])}")
 
 
-def check_one(spec: str, json: bool) -> None:
+def check_one(context: typer.Context, spec: str, json: bool) -> None:
     from icecore.tasks import find_task, make_task
-    from icecore.tasks.check import check_task
+    from icecore.tasks.check import Finding, check_task
 
     task_class = find_task(spec)
     findings = []
-    for finding in check_task(lambda: make_task(task_class)):
+    flags = Finding("no setting has the name of a flag", clash_of_flags(context, task_class))
+    for finding in itertools.chain(check_task(lambda: make_task(task_class)), [flags]):
         findings.append(finding)
         if not json:
             print(f"{'ok' if finding.problem is None else 'NO':>3}  {finding.rule}")

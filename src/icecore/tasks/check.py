@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from icecore.errors import InputError
+from icecore.errors import InputError, require
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
@@ -40,14 +40,14 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
         return
     yield Finding("the class can be made with its defaults", None)
     for rule, find_problem in RULES.items():
-        if not is_whole and find_problem not in (*REQUIRED_BY_THE_REST, has_floors):
+        if not is_whole and rule not in REQUIRED_BY_THE_REST and find_problem is not has_floors:
             continue
         try:
             problem = find_problem(task)
         except Exception as error:  # the user's code: whatever it raises is a finding, not our crash
             problem = in_words(error)
         yield Finding(rule, problem)
-        if problem is not None and find_problem in REQUIRED_BY_THE_REST:
+        if problem is not None and rule in REQUIRED_BY_THE_REST:
             return
 
 
@@ -86,37 +86,60 @@ def has_a_config(task: Task) -> str | None:
     return None
 
 
-def has_the_right_shapes(task: Task) -> str | None:
-    for where, batch, rows in (("draw", drawn(task), DRAWN), ("test_set", task.test_set(), None)):
-        wanted = (rows or len(batch), task.max_length)
-        for part in ("tokens", "targets", "scored"):
-            tensor = getattr(batch, part)
-            dtype = torch.bool if part == "scored" else torch.int64
-            if tuple(tensor.shape) != wanted:
-                return f"{where} gives {part} of shape {tuple(tensor.shape)}, must be {wanted} (items, max_length)"
-            if tensor.dtype != dtype:
-                return f"{where} gives {part} of {tensor.dtype}, must be {dtype}"
+def of_both(find_problem: Callable[[Task, Batch, int], str | None]) -> Callable[[Task], str | None]:
+    """A rule of batches as one of a task: its draws and its test set keep it."""
+
+    def rule(task: Task) -> str | None:
+        for where, batch, rows in (("draw", drawn(task), DRAWN), ("test_set", task.test_set(), None)):
+            problem = find_problem(task, batch, len(batch) if rows is None else rows)
+            if problem is not None:
+                return f"{where} gives {problem}"
+        return None
+
+    return rule
+
+
+def other_shapes(task: Task, batch: Batch, rows: int) -> str | None:
+    wanted = (rows, task.max_length)
+    for part in ("tokens", "targets", "scored"):
+        tensor = getattr(batch, part)
+        dtype = torch.bool if part == "scored" else torch.int64
+        if tuple(tensor.shape) != wanted:
+            return f"{part} of shape {tuple(tensor.shape)}, must be {wanted} (items, max_length)"
+        if tensor.dtype != dtype:
+            return f"{part} of {tensor.dtype}, must be {dtype}"
     return None
 
 
-def keeps_to_its_vocabulary(task: Task) -> str | None:
-    for where, batch in (("draw", drawn(task)), ("test_set", task.test_set())):
-        for part in ("tokens", "targets"):
-            low, high = (int(bound) for bound in getattr(batch, part).aminmax())
-            if low < 0 or high >= task.vocab_size:
-                return (
-                    f"{where} gives {part} from {low} to {high}, "
-                    f"must be 0..{task.vocab_size - 1} (vocab_size {task.vocab_size})"
-                )
+def other_tokens(task: Task, batch: Batch, _rows: int) -> str | None:
+    for part in ("tokens", "targets"):
+        low, high = (int(bound) for bound in getattr(batch, part).aminmax())
+        if low < 0 or high >= task.vocab_size:
+            return f"{part} from {low} to {high}, must be 0..{task.vocab_size - 1} (vocab_size {task.vocab_size})"
     return None
 
 
-def scores_every_item(task: Task) -> str | None:
-    for where, batch in (("draw", drawn(task)), ("test_set", task.test_set())):
-        empty = (~batch.scored.any(dim=1)).nonzero()[:, 0]
-        if len(empty) > 0:
-            return f"{where} gives {len(empty)} of {len(batch)} items with no scored position (item {int(empty[0])})"
+def unscored_items(_task: Task, batch: Batch, _rows: int) -> str | None:
+    empty = (~batch.scored.any(dim=1)).nonzero()[:, 0]
+    if len(empty) > 0:
+        return f"{len(empty)} of {len(batch)} items with no scored position (item {int(empty[0])})"
     return None
+
+
+def checked_sample(task: Task, count: int, generator: torch.Generator) -> Batch:
+    """`task.sample`; what a user's task breaks only in mid-training is told in words as well."""
+    if task.source_text is None:
+        return task.sample(count, generator)
+    try:
+        batch = task.sample(count, generator)
+        for find_problem in BATCH_RULES.values():
+            problem = find_problem(task, batch, count)
+            require(problem is None, f"its stream gives {problem}")
+        return batch
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # the user's code, as above
+        raise InputError(f"{task.name} breaks its contract in training: {in_words(error)}; mend the task") from error
 
 
 def pads_with_one_token(task: Task) -> str | None:
@@ -167,14 +190,19 @@ def has_floors(task: Task) -> str | None:
     return None
 
 
-RULES: dict[str, Callable[[Task], str | None]] = {
+BATCH_RULES: dict[str, Callable[[Task, Batch, int], str | None]] = {
+    "batches have the right shapes and types": other_shapes,
+    "tokens and targets are in the vocabulary": other_tokens,
+    "every item has a scored position": unscored_items,
+}
+REQUIRED_BY_THE_REST: dict[str, Callable[[Task], str | None]] = {
     "it is a frozen dataclass with a name, presets and sizes": has_a_config,
-    "batches have the right shapes and types": has_the_right_shapes,
-    "tokens and targets are in the vocabulary": keeps_to_its_vocabulary,
-    "every item has a scored position": scores_every_item,
+    **{rule: of_both(find_problem) for rule, find_problem in BATCH_RULES.items()},
+}
+RULES: dict[str, Callable[[Task], str | None]] = {
+    **REQUIRED_BY_THE_REST,
     "padding is one token": pads_with_one_token,
     "a seed decides the draws, and the test set is fixed": is_deterministic,
     "test items are not in the stream": keeps_test_items_out,
     "floors are in [0, 1]": has_floors,
 }
-REQUIRED_BY_THE_REST = (has_a_config, has_the_right_shapes, keeps_to_its_vocabulary, scores_every_item)

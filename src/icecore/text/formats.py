@@ -158,19 +158,19 @@ def read_parquet(path: Path) -> Iterator[str]:
                 raise InputError(f"{path} has no column {' or '.join(FIELDS)}; it has: {', '.join(names)}")
             for batch in file.iter_batches(batch_size=1024, columns=[column]):
                 for row, text in enumerate(batch.column(0).to_pylist()):
-                    yield from pieces(checked_text("" if text is None else text, f"{path}, row {row} of a batch"))
+                    yield from pieces(text_of({column: text}, f"{path}, row {row} of a batch"))
     except (ArrowException, OSError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{path} is no whole parquet file ({reason}); is it cut off? get it again") from error
 
 
 def text_of(record: object, where: str) -> str:
-    """The document of a record: the record itself, or its field of a known name."""
+    """The document of a record: the record itself, or its field of a known name, where nothing is an empty one."""
     if isinstance(record, dict):
         field = next((name for name in FIELDS if name in record), None)
         if field is None:
             raise InputError(f"{where} has no field {' or '.join(FIELDS)}; it has: {', '.join(map(str, record))}")
-        record = record[field]
+        record = "" if record[field] is None else record[field]
     return checked_text(record, where)
 
 

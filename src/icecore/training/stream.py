@@ -10,6 +10,7 @@ from torch import Tensor
 from icecore.models import Model
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
+from icecore.tasks.check import checked_sample
 from icecore.training.parallel import Parts
 from icecore.training.work import Work, Works, works
 
@@ -80,7 +81,7 @@ class Stream:
         """The epochs of a block; a stream's blocks have one."""
         generator = make_generator(self.data_seed, "train", index, device=self.device)
         if self.items is None:
-            return [self.task.sample(self.batches_per_epoch * self.batch, generator)]
+            return [checked_sample(self.task, self.batches_per_epoch * self.batch, generator)]
         shape = (self.epochs, len(self.items))
         bits = torch.randint(-(2**63), 2**63 - 1, shape, generator=generator, device=self.device)
         return [self.items[order] for order in bits.argsort(dim=1)]  # ties: one in 2^40 epochs
