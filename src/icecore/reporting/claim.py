@@ -52,9 +52,12 @@ def without_verdict(ours: float | None) -> str:
     return "not run" if ours is None else "nothing to compare with"
 
 
-def by_precision(records: Records) -> dict[str, dict[str, list[Record]]]:
-    """Of each setting, what was recorded in each precision: a record a seed, in their order."""
-    found: dict[str, dict[str, list[Record]]] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
+Precisions = dict[str, list[Record]]  # what was recorded of a setting in each precision: a record a seed
+
+
+def by_precision(records: Records) -> dict[str, Precisions]:
+    """By setting, the seeds in their order."""
+    found: dict[str, Precisions] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
     for record in records.by_run().values():
         if is_sound(record):
             found[record["setting"]][record["config"]["precision"]].append(record)
@@ -66,12 +69,16 @@ def by_precision(records: Records) -> dict[str, dict[str, list[Record]]]:
     return found
 
 
-def of_most_seeds(each: dict[str, list[Record]]) -> list[Record]:
+def of_most_seeds(each: Precisions) -> list[Record]:
     """Of what was recorded in each precision, that which counts: never a mixture, in which seeds could be chosen.
 
     Of those with equally many seeds it is the first, the most exact.
     """
     return max(each.values(), key=len, default=[])
+
+
+def precision_of(runs: Sequence[Record]) -> str:
+    return runs[0]["config"]["precision"] if runs else ""
 
 
 def seeds_by_setting(records: Records) -> dict[str, list[Record]]:

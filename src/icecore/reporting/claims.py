@@ -3,14 +3,16 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icecore.models import Transformer, count_parameters
 from icecore.reporting.claim import (
     Claim,
+    Precisions,
     by_precision,
     median_of,
     of_most_seeds,
+    precision_of,
     seeds_by_setting,
     seeds_in_words,
     spread_of,
@@ -20,7 +22,7 @@ from icecore.reporting.claim import (
 from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
-from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, Number
+from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, TABLE6_DIFFERS, Number
 from icecore.reporting.reasons import changed_cells, reasons_of
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
@@ -74,8 +76,12 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
         changed = changed_cells(name, scale, preset)
         wanted = [(number, cells[number.cell]) for number in NUMBERS[name]] if name in NUMBERS else []
         for number, cell in wanted or [(None, cell) for cell in cells.values()]:
-            others = {what: by_setting.get(other.setting, []) for what, other in changed[cell.label].items()}
-            found.append(claim_of(name, cell, number, scale, precisions.get(cell.setting, {}), others))
+            others = {what: precisions.get(other.setting, {}) for what, other in changed[cell.label].items()}
+            claim = claim_of(name, cell, number, scale, precisions.get(cell.setting, {}))
+            if number is not None and claim.verdict == "differs" and scale == "paper":
+                reasons = reasons_of(claim.cell, number, preset, precisions[cell.setting], others)
+                claim = replace(claim, explanation="; ".join(reasons))
+            found.append(claim)
     return found
 
 
@@ -86,15 +92,8 @@ def language_claims(name: str, scale: str, preset: str, records: Records) -> lis
     return LANGUAGE_CLAIMS[name](runs, scale, preset)
 
 
-def claim_of(
-    name: str,
-    cell: Cell,
-    number: Number | None,
-    scale: str,
-    precisions: dict[str, list[Record]],
-    changed: dict[str, list[Record]],
-) -> Claim:
-    """From what is recorded of the cell in each precision, those that do not count being noted, and of it `changed`."""
+def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precisions: Precisions) -> Claim:
+    """From what is recorded of the cell in each precision; those that do not count are noted."""
     key = "accuracy" if number is None else number.accuracy
     counted = of_most_seeds(precisions)
     runs = [record for record in counted if key in record]
@@ -103,14 +102,20 @@ def claim_of(
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
     label = cell.label + (TRAIN if key == "train_accuracy" else "")
     tolerance, reason, verdict = judge(number, ours, scale)
-    differs = verdict == "differs" and scale == "paper"
-    reasons = reasons_of(label, number, values, changed) if differs and number is not None else []
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     notes = [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
-    for precision, others in precisions.items():
-        if others and others is not counted:
-            value = statistics.median(100 * record[key] for record in others)
-            notes.append(f"in {precision} {value:.1f}, {seeds_in_words(len(others))}")
+    others = {
+        precision: [100 * record[key] for record in each if key in record]
+        for precision, each in precisions.items()
+        if each is not counted
+    }
+    if any(others.values()):
+        notes.append(f"counted in {precision_of(counted)}")
+    notes += [
+        f"in {precision} {statistics.median(each):.1f}, {seeds_in_words(len(each))}"
+        for precision, each in others.items()
+        if each
+    ]
     return Claim(
         name,
         label,
@@ -123,7 +128,6 @@ def claim_of(
         reason,
         verdict,
         note="; ".join(notes),
-        explanation="; ".join(reasons),
     )
 
 
@@ -195,8 +199,7 @@ def parameter_claims() -> list[Claim]:
         counts = count_parameters(Transformer(), preset_sizes(make_task(task)))
         ours = (counts["token"], counts["position"], counts["unembed"], sum(counts[part] for part in BODY))
         for part, theirs, count in zip(("E_token", "E_pos", "U", "F"), paper, ours, strict=True):
-            verdict = "reproduced" if count == theirs else "differs"
-            found.append(
-                Claim("table6", f"{task}, {part}", theirs, count, 1, None, None, "0", "counts are exact", verdict)
-            )
+            cell, verdict = f"{task}, {part}", verdict_of(count, count == theirs)
+            claim = Claim("table6", cell, theirs, count, 1, None, None, "0", "counts are exact", verdict)
+            found.append(claim if verdict == "reproduced" else replace(claim, explanation=TABLE6_DIFFERS[task]))
     return found

@@ -5,8 +5,8 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 
-from icecore.reporting.claim import seeds_in_words
-from icecore.reporting.paper_numbers import EXPLAINED, Number
+from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, seeds_in_words
+from icecore.reporting.paper_numbers import KNOWN, Number
 from icecore.store import Record
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, rates
@@ -31,22 +31,38 @@ def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cel
     return found
 
 
-def reasons_of(label: str, number: Number, values: Sequence[float], changed: dict[str, list[Record]]) -> list[str]:
-    """Notes on a number that differs: of the seeds, of what is known, and of what was `changed`."""
-    known = [EXPLAINED[label]] if label in EXPLAINED else []
+def reasons_of(label: str, number: Number, preset: str, each: Precisions, changed: dict[str, Precisions]) -> list[str]:
+    """Notes on a number that differs, from the cell's records and those of it `changed`.
+
+    It is explained by what is known of the cell, by its seeds' spread, or by as many seeds as are a ground, of the
+    cell in another precision or with one change, that have the paper's number.
+    """
+    counted = of_most_seeds(each)
+    values = percentages(counted, number)
+    known = [KNOWN[label].why] if label in KNOWN and KNOWN[label].accounts_for(number, values, preset) else []
     interval = median_interval(values)
     if interval is not None and interval[0] <= number.paper <= interval[1]:
         known.append(f"within the {LEVEL:.0%} interval of our median, {interval[0]:.1f} to {interval[1]:.1f}")
-    is_explained, notes = bool(known), list[str]()
-    for change, runs in changed.items():
-        others = [100 * run[number.accuracy] for run in runs if number.accuracy in run]
-        if others:
-            ours = statistics.median(others)
-            is_explained |= abs(ours - number.paper) <= number.tolerance.points
-            notes.append(f"with {change}: {ours:.1f}, {seeds_in_words(len(others))}")
+    is_explained = bool(known) or any(explains(percentages(runs, number), number) for runs in each.values())
+    notes: list[str] = []
+    for change, others in changed.items():
+        runs = others.get(precision_of(counted)) or of_most_seeds(others)
+        found = percentages(runs, number)
+        if found:
+            is_explained |= explains(found, number)
+            also = "" if precision_of(runs) == precision_of(counted) else f" in {precision_of(runs)}"
+            notes.append(f"with {change}{also}: {statistics.median(found):.1f}, {seeds_in_words(len(found))}")
     if not is_explained:
         known = [f"{seeds_in_words(len(values))} so far" if len(values) < FEW else "unexplained"]
     return known + notes
+
+
+def percentages(runs: Sequence[Record], number: Number) -> list[float]:
+    return [100 * run[number.accuracy] for run in runs if number.accuracy in run]
+
+
+def explains(values: Sequence[float], number: Number) -> bool:
+    return len(values) >= FEW and abs(statistics.median(values) - number.paper) <= number.tolerance.points
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:

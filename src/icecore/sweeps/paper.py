@@ -130,10 +130,13 @@ def looked_into(scale: Scale, preset: str, tasks: tuple[str, ...], width: int) -
 
 
 def table9(scale: Scale, preset: str) -> list[Cell]:
-    """The linearized transformer: attention is a prefix sum."""
-    base = scale.transformer(512, preset)
-    model = Transformer(base.width, base.layers, base.heads, "prefix-sum", base.init)
-    return [scale.cell(task, "linearized 512", model, "embeddings", preset) for task in FOUR[1:]]
+    """The linearized transformer: attention is a prefix sum. The paper does not say what trained: both are here."""
+    model = replace(scale.transformer(512, preset), attention="prefix-sum")
+    return [
+        scale.cell(task, f"{kind} 512, linearized", model, trainable, preset)
+        for kind, trainable in TRAINED.items()
+        for task in FOUR[1:]
+    ]
 
 
 def fig6(scale: Scale, preset: str) -> list[Cell]:
@@ -185,7 +188,7 @@ def init(scale: Scale, preset: str) -> list[Cell]:
     """
     cells = []
     for task in FOUR:
-        for kind in ("released", "matched"):
+        for kind in (source_of(preset), "matched"):
             for width in WIDTHS[:-1]:
                 model = replace(scale.transformer(width, preset), init=kind)
                 label = f"Random {width}, {kind}"

@@ -73,9 +73,9 @@ def points_of(entries: Sequence[str], scale: str, preset: str, records: Records)
 
 
 def line_of(cell: Cell) -> str:
-    """What a cell's label says beside task and width, and what is not the scripts' own."""
+    """What a cell's label says beside task and width, and what is not the preset's own initialization."""
     _, column, *rest = cell.label.split(", ")
-    return ", ".join([column.split()[0], *(part for part in rest if part != "released")])
+    return ", ".join([column.split()[0], *(part for part in rest if part not in ("released", "paper"))])
 
 
 def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
