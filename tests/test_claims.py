@@ -261,7 +261,7 @@ def test_claims_say_what_their_runs_took(tmp_path, capsys):
     assert found == [Spent("that", 2, 30.0), Spent("this", 2, 120.0)]
     assert spent_on(["table9", "fig4"], "paper", "released", Records(tmp_path)) == []
     assert main(["claims", "table1", "--results", str(tmp_path)]) == 0
-    assert "2 runs, 2.0 minutes of this" in capsys.readouterr().out
+    assert "2 runs, 2.0 minutes of this, runs side by side counted each" in capsys.readouterr().out
 
 
 def test_whole_answers_stand_beside_tokens(tmp_path):

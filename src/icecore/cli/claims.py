@@ -99,7 +99,7 @@ def show_claims(
                 f"{choice.difference:.1f} points, {choice.within} of {choice.numbers} numbers within the tolerance"
             )
     for spent in spent_on(names, scale, preset, Records(results, warn)):
-        print(f"{spent.runs} runs, {spent.seconds / 60:,.1f} minutes of {spent.device}")
+        print(f"{spent.runs} runs, {spent.seconds / 60:,.1f} minutes of {spent.device}, runs side by side counted each")
 
 
 def show_rows(

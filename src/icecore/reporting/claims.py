@@ -133,7 +133,10 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
 
 @dataclass(frozen=True)
 class Spent:
-    """What the runs behind some claims took: seconds of a device, a population's shared among its seeds."""
+    """What the runs behind some claims took: seconds of a device, a population's shared among its seeds.
+
+    Populations that shared a device count each in full, so that it is the most that they can have taken of it.
+    """
 
     device: str
     runs: int
