@@ -18,7 +18,7 @@ def results_table(results: Path) -> str:
     seeds = " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
     measured = f"{len(counts)} of the {len(claims)} cells are measured so far, the others have a dash. "
     text = f"Medians of {seeds} seeds. {measured if len(counts) < len(claims) else ''}"
-    differences = [f"- {claim.cell}: {claim.explanation}." for claim in claims if claim.verdict == "differs"]
+    differences = [f"- {claim.cell}: {claim.remarks}." for claim in claims if claim.verdict == "differs"]
     if differences:
         text += f"{len(differences)} differ from the paper by more than the tolerance that was fixed beforehand:\n"
     return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
