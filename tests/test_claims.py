@@ -28,6 +28,14 @@ def test_every_number_of_the_paper_has_a_cell_and_a_reason():
     assert [len(wanted) for wanted in NUMBERS.values()] == [20, 15, 6]
 
 
+@pytest.mark.parametrize("preset", paper.PRESETS)
+def test_accuracies_are_compared_with_every_preset(tmp_path, preset):
+    names = ["table1", "table2", "table9", "init", "rates"]
+    claims = claims_of(names, "paper", preset, Records(tmp_path))
+    assert {claim.name for claim in claims} == set(names)
+    assert {claim.verdict for claim in claims} == {"not run"}
+
+
 def test_table6_counts_parameters():
     claims = {claim.cell: claim for claim in claims_of(["table6"], "paper", "released", Records(Path("nowhere")))}
     assert len(claims) == 16

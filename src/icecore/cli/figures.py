@@ -20,7 +20,7 @@ def figure_command(
     results: Path | None = RESULTS,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Draw a figure from stored results: medians as lines, all seeds between the ends of the bars.
+    """Draw a figure from stored results: medians as lines, a dash for each seed.
 
     Trains nothing; icecore reproduce NAME --scale paper does (table3 for capacity). The ending of a file sets its
     format. fig8 shows both presets.

@@ -23,7 +23,7 @@ def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cel
     found: dict[str, dict[str, Cell]] = defaultdict(dict)
     for other in PRESETS:
         for cell in make(SCALES[scale], other):
-            if cell.setting != own[cell.label]:
+            if cell.setting != own.get(cell.label, cell.setting):
                 found[cell.label][f"--preset {other}"] = cell
     for cell in rates(SCALES[scale], preset):
         label, _, rate = cell.label.rpartition(", ")

@@ -30,22 +30,17 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def draw_line(panel: Any, places: Sequence[float], along: Sequence[Seeds | None], **style: Any) -> None:
-    """Medians; all seeds between the ends of the bars. Where there is no point the line is broken."""
+def draw_line(
+    panel: Any, places: Sequence[float], along: Sequence[Seeds | None], clip_on: bool = True, **style: Any
+) -> None:
+    """Medians, and every seed as a dash of a ladder. Where there is no point the line is broken."""
     values = [(math.nan,) if point is None else point.values for point in along]
     medians = [statistics.median(each) for each in values]
-    panel.errorbar(
-        places,
-        medians,
-        yerr=[
-            [middle - each[0] for each, middle in zip(values, medians, strict=True)],
-            [each[-1] - middle for each, middle in zip(values, medians, strict=True)],
-        ],
-        markersize=4,
-        linewidth=1.3,
-        capsize=2,
-        **style,
-    )
+    panel.plot(places, medians, markersize=4, linewidth=1.3, clip_on=clip_on, **style)
+    for place, each in zip(places, values, strict=True):
+        if len(each) > 1:
+            ladder = {"marker": "_", "markersize": 6, "markeredgewidth": 0.8, "linewidth": 0.8}
+            panel.plot([place] * len(each), each, color=style["color"], clip_on=clip_on, zorder=1.9, **ladder)
 
 
 def style_of(kind: str, is_first: bool) -> dict[str, Any]:

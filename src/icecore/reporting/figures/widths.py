@@ -79,7 +79,7 @@ def line_of(cell: Cell) -> str:
 
 
 def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
-    """A panel a task: medians as lines between neighbouring widths, all seeds between the bars' ends, the floor."""
+    """A panel a task: medians as lines between neighbouring widths, a dash for each seed, the floor."""
     tasks = list(dict.fromkeys(point.task for point in points))
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
