@@ -284,3 +284,38 @@ def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
     ]
     assert main(["keep", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
     assert "has the seeds [0, 1, 2], not [7]" in capsys.readouterr().err
+
+
+def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
+    errors = tmp_path / "wrong.jsonl"
+    found = run_json(capsys, "evaluate", whole.path, "--by-length", "--errors", errors, "--json")
+    lines = [json.loads(line) for line in errors.read_text().splitlines()]
+    items = TASK.items(TASK.test_set())
+    seeds = whole.config.seeds
+    assert sum(each["items"] for each in found["by_length"]) == len(items)
+    assert [each["length"] for each in found["by_length"]] == sorted({len(item.prompt) for item in items})
+    for index, seed in enumerate(seeds):
+        here = [line for line in lines if line["seed"] == seed]
+        assert len(here) == round((1 - whole.accuracy[index]) * len(items)), "of one answer each"
+        assert len(here) == sum(each["wrong"][index] for each in found["by_length"]) > 0
+        assert all(line["said"] != line["answer"] for line in here)
+        assert {(tuple(line["prompt"]), tuple(line["answer"])) for line in here} <= set(items)
+    assert main(["evaluate", str(whole.path), "--by-length"]) == 0
+    shown = capsys.readouterr().out
+    assert f"wrong, seed {seeds[0]}" in shown
+    assert "right answers of the wrong" in shown
+
+
+def test_a_whole_answer_is_wrong_if_one_token_is():
+    from icecore.analysis.errors import errors_by_length, wrong_items
+    from icecore.tasks import DecimalAddition
+
+    task = DecimalAddition(test_size=6)
+    test = task.test_set()
+    predictions = test.targets.repeat(2, 1, 1)
+    place = int(test.scored[3].nonzero()[2])
+    predictions[1, 3, place] += 1
+    predictions[0, 2, 0] += 1  # which is not scored
+    assert wrong_items(predictions, test).nonzero().tolist() == [[1, 3]]
+    (only,) = errors_by_length(task.items(test), wrong_items(predictions, test))
+    assert (only.items, only.wrong, only.answers) == (6, (0, 1), (task.items(test)[3].answer,))

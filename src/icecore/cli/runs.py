@@ -1,13 +1,22 @@
 """`icecore evaluate`, `show`, `keep` and `export`: what can be done with a run."""
 
+import dataclasses
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, counting, print_json
+from icecore.cli.output import JSON_OPTION, counting, print_json, print_table
 from icecore.cli.train import parse_seeds, report
 from icecore.errors import InputError, require
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from icecore.analysis.errors import OfLength
+    from icecore.tasks import Batch, Item
 
 RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
 
@@ -18,20 +27,73 @@ class Format(StrEnum):
 
 def evaluate_command(
     run: Path = RUN,
+    by_length: bool = typer.Option(False, "--by-length", help="Show how long the items are that it gets wrong."),
+    errors: Path | None = typer.Option(
+        None, metavar="FILE", help="Write the items that it gets wrong, and what it says, as JSON lines."
+    ),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Load a run, make its frozen body again, check it, and measure test accuracy anew."""
+    """Load a run, make its frozen body again, check it, and measure test accuracy anew.
+
+    An item is wrong if any of its answer's tokens is.
+    """
+    from icecore.analysis.errors import errors_by_length, wrong_items
     from icecore.process import prepare
-    from icecore.training import RunFolder, Runs, evaluate, pick_device, stored_result
+    from icecore.training import RunFolder, Runs, pick_device, stored_result
+    from icecore.training.loop import measured
+    from icecore.training.population import predict
 
     prepare()
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
     test = config.task.test_set().to(pick_device(device))
     with counting(len(test), "evaluating") as on_rows:
-        measured = evaluate(population, config.task, test, on_rows)
-    report(Runs(config, stored_result(folder) | measured, population, run), json)
+        predictions, loss = predict(population, test, on_rows=on_rows)
+    result = stored_result(folder) | measured(config.task, test, predictions, loss)
+    items, wrong = config.task.items(test), wrong_items(predictions, test)
+    lengths = errors_by_length(items, wrong) if by_length else []
+    if by_length:
+        result["by_length"] = [dataclasses.asdict(each) for each in lengths]
+    if errors is not None:
+        write_errors(errors, config.seeds, items, wrong, predictions, test)
+    report(Runs(config, result, population, run), json)
+    if by_length and not json:
+        print_lengths(config.seeds, lengths)
+    if errors is not None and not json:
+        print(f"{int(wrong.sum()):,} errors in {errors}")
+
+
+def write_errors(
+    path: Path, seeds: "Sequence[int]", items: "Sequence[Item]", wrong: "Tensor", predictions: "Tensor", test: "Batch"
+) -> None:
+    """One line for every wrong item of every seed, as `icecore data` writes items."""
+    import json
+
+    from icecore.store import write_whole
+
+    with write_whole(path) as stream:
+        for seed, place in wrong.nonzero().tolist():
+            said = predictions[seed, place][test.scored[place]].tolist()
+            stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), "said": said}) + "\n")
+
+
+def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:
+    shown = [each for each in lengths if any(each.wrong)]
+    print_table(
+        f"\nWrong items by the tokens of their prompts; of {len(lengths) - len(shown)} lengths no item is wrong",
+        {"tokens": "right", "items": "right", **{f"wrong, seed {seed}": "right" for seed in seeds}}
+        | {"right answers of the wrong": "left"},
+        (
+            (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers))
+            for each in shown
+        ),
+    )
+
+
+def some_of(answers: "Sequence[Sequence[int]]", most: int = 4) -> str:
+    texts = [" ".join(map(str, answer)) for answer in answers[:most]]
+    return ", ".join(texts) + (f" and {len(answers) - most:,} more" if len(answers) > most else "")
 
 
 def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:

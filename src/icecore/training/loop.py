@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 import icecore
 from icecore.errors import InputError, Interrupted, require
@@ -236,7 +238,12 @@ def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
     """Each seed's accuracies, by name, and its loss, in all units; `on_rows` is told how many rows are done."""
-    predictions, loss = predict(population, batch, on_rows=on_rows)
+    return measured(task, batch, *predict(population, batch, on_rows=on_rows))
+
+
+def measured(
+    task: Task, batch: Batch, predictions: Int64[Tensor, "seed item seq"], loss: Float[Tensor, " seed"]
+) -> dict[str, list[float]]:
     accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
     units = {name: (loss * factor).tolist() for name, factor in task.loss_units(batch).items()}
     return accuracies | {"loss": loss.tolist()} | units

@@ -1,0 +1,39 @@
+"""What a trained model gets wrong: which items, and how long they are."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Int64
+from torch import Tensor
+
+from icecore.tasks import Batch, Item
+
+
+@dataclass(frozen=True)
+class OfLength:
+    """The items whose prompts have one length: how many, and how many of them each seed gets wrong."""
+
+    length: int
+    items: int
+    wrong: tuple[int, ...]
+    answers: tuple[tuple[int, ...], ...]  # the right ones of those that any seed gets wrong, each once
+
+
+def wrong_items(predictions: Int64[Tensor, "seed item seq"], batch: Batch) -> Bool[Tensor, "seed item"]:
+    """Whether any scored token of an item is wrong."""
+    return ((predictions != batch.targets) & batch.scored).any(dim=-1)
+
+
+def errors_by_length(items: Sequence[Item], wrong: Bool[Tensor, "seed item"]) -> list[OfLength]:
+    """Every length, the shortest first."""
+    places: dict[int, list[int]] = defaultdict(list)
+    for place, item in enumerate(items):
+        places[len(item.prompt)].append(place)
+    found: list[OfLength] = []
+    for length, here in sorted(places.items()):
+        of_length = wrong[:, here]
+        missed = [place for place, is_wrong in zip(here, of_length.any(dim=0).tolist(), strict=True) if is_wrong]
+        answers = tuple(sorted({items[place].answer for place in missed}))
+        found.append(OfLength(length, len(here), tuple(of_length.sum(dim=1).tolist()), answers))
+    return found
