@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from made_up import record_of
 from small_sweep import CELLS, SMALL, sweep
 
 from icecore.cli import main
@@ -196,6 +197,21 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     bench = bench_of(tmp_path, "mine")
     assert bench is not None
     assert bench.seconds(runner.Population(narrow, (0,))) == pytest.approx(12 + 1.06 * 10_000 * 0.001), "halfway"
+
+
+def test_a_sweep_is_planned_for_a_device_that_is_not_here(tmp_path, capsys):
+    row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
+    write_json(tmp_path / "bench" / "a.json", {"device": "theirs", "rows": [{**row, "ms_per_seed_step": 4.0}]})
+    (cell,) = [c for c in paper.table1(SCALES["paper"], "released") if c.label == "needle, Random 1024"]
+    Records(tmp_path).append([record_of(cell, 0, 1.0, "bf16")])
+    command = ["reproduce", "table1", "--scale", "paper", "--only", cell.label, "--results", str(tmp_path)]
+    assert main([*command, "--dry-run", "--plan-for", "theirs"]) == 0
+    first, _ = capsys.readouterr().out.splitlines()
+    assert first == "needle, Random 1024, seeds 1, 2: 20,000 seed-steps, about 97 s", "a GPU's runs are in bf16"
+    assert main([*command, "--dry-run", "--plan-for", "their"]) == 2
+    assert "did you mean 'theirs'?" in capsys.readouterr().err
+    assert main([*command, "--plan-for", "theirs"]) == 2
+    assert "--plan-for is of --dry-run" in capsys.readouterr().err
 
 
 def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):

@@ -25,7 +25,7 @@ from icecore.cli.sweeps import (
     warn,
 )
 from icecore.cli.watching import watching_many
-from icecore.errors import InputError, require
+from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Population
@@ -47,6 +47,9 @@ def reproduce_command(
         [], help="Only cells whose label has this text, such as 'needle, Random'. Given again, these too, after them."
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
+    plan_for: str | None = typer.Option(
+        None, metavar="DEVICE", help="Of --dry-run: on another device, of which there is a bench: 'NVIDIA H200'."
+    ),
     at_once: int | None = typer.Option(None, min=1, help="At most so many seeds in one population."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
@@ -81,9 +84,15 @@ def reproduce_command(
     names = with_their_text(names, scale, text)
     cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
+    records = Records(results, warn)
+    if plan_for is not None:
+        require(dry_run, "--plan-for is of --dry-run: a sweep runs on the machine that it is started on")
+        require_bench(results, plan_for)
+        planned = "bf16" if precision == "auto" else precision
+        list_missing(missing(cells, seeds, records, planned, "cuda", at_once), results, plan_for, json)
+        return
     where = pick_device(device)
     chosen = pick_precision(precision, where)
-    records = Records(results, warn)
     populations = missing(cells, seeds, records, chosen, where.type, at_once)
     if dry_run:
         list_missing(populations, results, device_name(where), json)
@@ -188,6 +197,14 @@ def through_in(seconds: float, populations: "Sequence[Population]", results: Pat
             chosen.append(population)
             seconds -= estimate
     return chosen
+
+
+def require_bench(results: Path, device: str) -> None:
+    from icecore.sweeps.estimates import benched_devices
+
+    known = benched_devices(results)
+    if device not in known:
+        raise unknown_name(f"device with a bench in {results}/bench", device, known)
 
 
 def list_missing(populations: "Sequence[Population]", results: Path, device: str, json: bool) -> None:

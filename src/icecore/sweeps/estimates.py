@@ -1,6 +1,7 @@
 """How long runs will take, from stored benches."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +73,22 @@ def ms_of(row: Row, cell: Cell) -> float:
 
 def bench_of(results: Path, device: str) -> Bench | None:
     """What the stored benches of this device have, if there is one."""
-    found: list[Row] = []
+    found = rows_by_device(results).get(device)
+    return Bench(device, found) if found else None
+
+
+def benched_devices(results: Path) -> list[str]:
+    return list(rows_by_device(results))
+
+
+def rows_by_device(results: Path) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
     for path in sorted((results / "bench").glob("*.json")):
         try:
             stored = read_json(path)
             rows = [row for row in stored["rows"] if "ms_per_seed_step" in row]
-            found += rows if stored["device"] == device else []
+            if rows:
+                found[stored["device"]] += rows
         except (InputError, KeyError, TypeError):
             continue
-    return Bench(device, found) if found else None
+    return found
