@@ -1,5 +1,6 @@
 """A cell of a table, or a point of a figure: one setting, trained with several seeds."""
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ class Cell:
             task_source=self.task.name,
         )
 
-    @property
+    @functools.cached_property
     def setting(self) -> str:
         """Names the setting whatever the seed and the precision: cells of different tables may share their runs."""
         return setting_of(self.config((0,), "fp32").as_json())
