@@ -114,3 +114,78 @@ def test_another_text_in_the_copys_place_is_refused(trained, capsys):
     Path("mine.py").unlink()
     assert main(["evaluate", str(run)]) == 2
     assert "there is no file mine.py" in capsys.readouterr().err
+
+
+def test_a_run_is_the_same_however_its_file_is_spelt(trained, tmp_path, capsys):
+    first = trained()
+    for spelt in ("./mine.py:Reversal", "mine.py", str(tmp_path / "mine.py")):
+        assert main(["train", spelt, *SMALL, "--out", "runs", "--json"]) == 0
+        assert Path(json.loads(capsys.readouterr().out.splitlines()[-1])["run"]) == first, spelt
+
+
+def test_a_task_is_one_file(tmp_path, capsys):
+    (tmp_path / "helper.py").write_text("letters = 8\n")
+    file = tmp_path / "mine.py"
+    file.write_text("import math\nfrom helper import letters\n" + EXAMPLE.read_text())
+    assert main(["tasks", "--check", f"{file}:Reversal"]) == 2
+    assert "mine.py imports helper, which lies beside it and no run would keep" in capsys.readouterr().err
+
+
+XOR = """
+import random
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from icecore.tasks import Batch, Item
+from icecore.tasks.finite import PairTask, encode_pairs
+
+@dataclass(frozen=True)
+class Xor(PairTask):
+    name: ClassVar[str] = "xor"
+    vocab_size: ClassVar[int] = 16
+
+    def splits(self):
+        items = [Item((a, b), (a ^ b,)) for a in range(16) for b in range(16)]
+        random.Random(0).shuffle(items)
+        return items[:200], items[200:]
+
+    def floors(self):
+        return {"chance": 1 / 16}
+"""
+
+
+BAD_LATER = """
+    def train_set(self):
+        return Batch.concatenate([super().train_set(), encode_pairs([Item((0, 0), (16,))])])
+
+    def draw(self, count, generator):
+        return super().train_set()[torch.randint(200, (count,), generator=generator)]
+
+"""
+
+
+def test_a_small_finite_task_is_checked_and_trained(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(XOR)
+    assert main(["tasks", "--check", f"{file}:Xor"]) == 0
+    flags = ["--width", "16", "--steps", "4", "--batch", "100", "--warmup-steps", "1", "--device", "cpu"]
+    assert main(["train", f"{file}:Xor", *flags, "--out", str(tmp_path)]) == 0
+    assert "train accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("    def splits", BAD_LATER + "    def splits"), "train_set gives targets from 0 to 16, must be 0..15"),
+        (
+            ("return items[:200]", "torch.ones(2) @ torch.ones(3)\n        return 0"),
+            "(mine.py, line",
+        ),
+    ],
+)
+def test_a_training_set_keeps_the_contract_too(tmp_path, capsys, change, message):
+    file = tmp_path / "mine.py"
+    file.write_text(XOR.replace(*change))
+    for command in (["tasks", "--check"], ["train"]):
+        assert main([*command, f"{file}:Xor", *(["--out", str(tmp_path)] if command == ["train"] else [])]) == 2
+        assert message in capsys.readouterr().err

@@ -23,9 +23,11 @@ def test_the_python_snippet_runs():
     (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert "steps=650" in snippet
     names: dict = {}
-    exec(snippet.replace("steps=650", "steps=3"), names)
+    exec(snippet.replace("steps=650", "steps=3").replace("warmup_steps=50", "warmup_steps=1"), names)
     assert len(names["runs"].accuracy) == 3
     assert names["values"]["block1.attention"].shape == (300, 4, 9, 9)
+    assert names["kept"].accuracy == pytest.approx([0.94775] * 3)
+    assert names["explained"](names["moments"]["block1.stream"], 10).directions > 0.5
 
 
 COMMANDS = [

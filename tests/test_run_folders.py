@@ -298,12 +298,26 @@ def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
         here = [line for line in lines if line["seed"] == seed]
         assert len(here) == round((1 - whole.accuracy[index]) * len(items)), "of one answer each"
         assert len(here) == sum(each["wrong"][index] for each in found["by_length"]) > 0
-        assert all(line["said"] != line["answer"] for line in here)
+        assert all(line["said"] != line["wanted"] == line["answer"] for line in here)
         assert {(tuple(line["prompt"]), tuple(line["answer"])) for line in here} <= set(items)
+    assert main(["evaluate", str(whole.path), "--errors", str(whole.path / "weights.safetensors")]) == 2
+    assert "holds the run alone" in capsys.readouterr().err
     assert main(["evaluate", str(whole.path), "--by-length"]) == 0
     shown = capsys.readouterr().out
     assert f"wrong, seed {seeds[0]}" in shown
     assert "right answers of the wrong" in shown
+
+
+def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
+    flags = ["--test-size", "30", "--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1"]
+    run = run_json(capsys, "train", "decimal-addition", *flags, "--device", "cpu", "--out", tmp_path, "--json")["run"]
+    errors = tmp_path / "wrong.jsonl"
+    run_json(capsys, "evaluate", run, "--errors", errors, "--json")
+    lines = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert len(lines) > 20
+    for line in lines:
+        assert len(line["said"]) == len(line["wanted"]) == 11
+        assert line["wanted"][:10] == line["answer"][1:11], "of a sum the first digit is not scored"
 
 
 def test_a_whole_answer_is_wrong_if_one_token_is():

@@ -15,13 +15,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from icecore import models, tasks, training
     from icecore.models import LSTM, Transformer
-    from icecore.training import Runs, train
+    from icecore.training import Runs, load, train
 
 # Loaded when first used: torch takes seconds to import, and `icecore --help` needs none of it.
-HOME = {"Transformer": "models", "LSTM": "models", "train": "training", "Runs": "training"}
+HOME = {"Transformer": "models", "LSTM": "models", "train": "training", "load": "training", "Runs": "training"}
 PACKAGES = ("models", "tasks", "training")
 
-__all__ = ["LSTM", "Runs", "Transformer", "models", "tasks", "train", "training"]
+__all__ = ["LSTM", "Runs", "Transformer", "load", "models", "tasks", "train", "training"]
 
 
 def __getattr__(name: str) -> Any:

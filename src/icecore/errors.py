@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class Advice(UserWarning):
+    """Something will work, and hardly as it was meant. The command line prints it as one line, `warning: ...`."""
+
+
 class Interrupted(Exception):
     """Ctrl-C came, and what was done so far was saved first. The command line exits with 130."""
 

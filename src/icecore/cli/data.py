@@ -28,7 +28,7 @@ class Split(StrEnum):
 def command(
     context: typer.Context,
     task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
-    preset: str = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's."),
+    preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
     split: Split = typer.Option(Split.test, help="Items to test on, or to train on."),
     count: int | None = typer.Option(
         None, help="Write only the first COUNT items. A stream of training items has no end; there it is 1,000."

@@ -36,7 +36,8 @@ def evaluate_command(
 ) -> None:
     """Load a run, make its frozen body again, check it, and measure test accuracy anew.
 
-    An item is wrong if any of its answer's tokens is.
+    An item is wrong if any token of it that is scored is wrong; of decimal addition, preset released, that is the
+    padding after a shorter sum as well.
     """
     from icecore.analysis.errors import errors_by_length, wrong_items
     from icecore.process import prepare
@@ -45,6 +46,10 @@ def evaluate_command(
     from icecore.training.population import predict
 
     prepare()
+    require(
+        errors is None or errors.resolve().parent != run.resolve(),
+        f"{run} holds the run alone: write the errors elsewhere than to {errors}",
+    )
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
     test = config.task.test_set().to(pick_device(device))
@@ -67,15 +72,16 @@ def evaluate_command(
 def write_errors(
     path: Path, seeds: "Sequence[int]", items: "Sequence[Item]", wrong: "Tensor", predictions: "Tensor", test: "Batch"
 ) -> None:
-    """One line for every wrong item of every seed, as `icecore data` writes items."""
+    """One line for every wrong item of every seed, as `icecore data` writes items, and what of it is scored."""
     import json
 
     from icecore.store import write_whole
 
     with write_whole(path) as stream:
         for seed, place in wrong.nonzero().tolist():
-            said = predictions[seed, place][test.scored[place]].tolist()
-            stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), "said": said}) + "\n")
+            scored = test.scored[place]
+            both = {"wanted": test.targets[place][scored].tolist(), "said": predictions[seed, place][scored].tolist()}
+            stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), **both}) + "\n")
 
 
 def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:

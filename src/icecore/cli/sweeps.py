@@ -15,7 +15,7 @@ class ScaleName(StrEnum):
     laptop = "laptop"
 
 
-NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all (see --list).")
+NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all; icecore reproduce --list names them.")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option(
     "released",

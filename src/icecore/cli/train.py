@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +15,12 @@ import typer
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import checked_task, task_settings
 from icecore.cli.watching import watching
-from icecore.errors import InputError, require
+from icecore.errors import Advice, InputError, require
 
 if TYPE_CHECKING:
     from icecore.models import Model, Sizes
     from icecore.tasks import Task
-    from icecore.training import Optimization, Runs
+    from icecore.training import Runs
 
 
 MOST_SEEDS = 10_000  # that train at once
@@ -33,7 +35,7 @@ class ModelName(StrEnum):
 def command(
     context: typer.Context,
     task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
-    preset: str = typer.Option("released", help="Whose settings: the authors' scripts' or the paper's text's."),
+    preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
     model: ModelName = typer.Option(ModelName.transformer, help="linearized: attention is a prefix sum (Table 9)."),
     width: int | None = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024."),
     layers: int | None = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2."),
@@ -94,7 +96,6 @@ def command(
         "preset": preset,
         "data_seed": data_seed,
         "positions": positions,
-        "task_source": task,
         **{name: value for name, value in optimization.items() if value is not None},
     }
     pick_device(device)
@@ -102,8 +103,9 @@ def command(
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
         announce(chosen, config.sizes, trainable)
-        warn_of_warm_up(config.optimization)
-    with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch:
+        if (advice := config.optimization.advice) is not None:
+            print(f"warning: {advice}", file=sys.stderr)
+    with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch, told_already():
         runs = train(
             made,
             chosen,
@@ -137,15 +139,12 @@ def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
     print(f"{count:,} parameters train ({roles}), {total - count:,} are frozen", file=sys.stderr)
 
 
-def warn_of_warm_up(optimization: "Optimization") -> None:
-    steps, warm_up = optimization.steps, optimization.warmup_steps
-    if warm_up >= steps:
-        reached = optimization.lr * (steps - 1) / warm_up
-        print(
-            f"warning: all {steps:,} steps are within the warm-up of {warm_up:,}, so the rate ends at {reached:.1e} of "
-            f"{optimization.lr:g}; give more --steps, or --warmup-steps {max(1, steps // 10)}",
-            file=sys.stderr,
-        )
+@contextlib.contextmanager
+def told_already() -> Iterator[None]:
+    """What the library would warn of has been printed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Advice)
+        yield
 
 
 def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Model":

@@ -7,6 +7,12 @@ from icecore.models.transformer import Transformer
 
 MODELS: dict[str, type[Model]] = {model.name: model for model in (Transformer, LSTM)}
 
+
+def has_fast_path(model: Model) -> bool:
+    """Whether the engine has code of its own for it; another model, a subclass too, computes as it is written."""
+    return type(model) in (Transformer, LSTM)
+
+
 __all__ = [
     "LSTM",
     "MODELS",
@@ -17,6 +23,7 @@ __all__ = [
     "Spec",
     "Transformer",
     "count_parameters",
+    "has_fast_path",
     "initialize",
     "trained_names",
 ]

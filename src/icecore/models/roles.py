@@ -16,6 +16,10 @@ def trained_names(model: Model, sizes: Sizes, trainable: str) -> list[str]:
     """The parameters that train: `trainable` is an alias, `all`, or roles with commas between them."""
     specs = model.specs(sizes)
     known = known_roles(model, specs)
+    for name, spec in specs.items():
+        role = spec.role.split("/")[0]
+        if role not in model.roles:
+            raise unknown_name(f"role of {model.name}'s parameter {name}", role, model.roles)
     wanted: set[str] = set()
     for word in trainable.split(","):
         word = word.strip()

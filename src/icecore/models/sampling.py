@@ -87,6 +87,6 @@ def continuations(
 
 def decoder(model: Model, parameters: Parameters) -> tuple[Callable[[Tensor, Any], tuple[Tensor, Any]], Any]:
     """A function from new tokens and what was kept to logits and what to keep, and what is kept at first."""
-    if isinstance(model, Transformer):
+    if type(model) is Transformer:
         return partial(cached_logits, model, parameters), empty_cache(model)
     return partial(recomputed_logits, model, parameters), None

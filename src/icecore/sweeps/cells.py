@@ -33,7 +33,6 @@ class Cell:
             optimization=Optimization(**{**vars(base), **self.optimization}),
             seeds=seeds,
             precision=precision,
-            task_source=self.task.name,
         )
 
     @functools.cached_property

@@ -23,7 +23,7 @@ TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6
 STUDENTS = {"released": ((256, 3),), "paper": ((512, 3), (512, 1))}  # SOURCE: released script; section 6.2
 GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
-HIGHER_RATE = 5e-3
+HIGHER_RATE = 5  # times the usual one, which is 1e-3
 LOWER_RATES = (3e-4, 1e-4)
 TRAINED = {"Random": "embeddings", "Normal": "all"}
 PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
@@ -192,11 +192,11 @@ def init(scale: Scale, preset: str) -> list[Cell]:
             for width in WIDTHS[:-1]:
                 model = replace(scale.transformer(width, preset), init=kind)
                 label = f"Random {width}, {kind}"
-                cells.append(scale.cell(task, label, model, "embeddings", preset))
+                cell = scale.cell(task, label, model, "embeddings", preset)
+                cells.append(cell)
                 if task == "needle":
-                    cells.append(
-                        scale.cell(task, f"{label}, lr {HIGHER_RATE:g}", model, "embeddings", preset, HIGHER_RATE)
-                    )
+                    rate = HIGHER_RATE * cell.config((0,), "fp32").optimization.lr
+                    cells.append(scale.cell(task, f"{label}, lr {rate:g}", model, "embeddings", preset, rate))
     return cells
 
 

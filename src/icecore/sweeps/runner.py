@@ -107,7 +107,7 @@ def run_missing(
     runs: Path,
     device: str,
     precision: str,
-    watch_of: Callable[[Population], Watch],
+    watch_of: Callable[[Population], Watch | None],
     on_done: Callable[[Population, list[float]], None],
 ) -> list[Failure]:
     """Train and record one population after another; what fails is reported at the end.

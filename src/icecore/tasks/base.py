@@ -100,7 +100,8 @@ class Task(abc.ABC):
     name: ClassVar[str]  # as on the command line
     version: ClassVar[int] = 1  # raise it when the same settings give other items
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"released": {}, "paper": {}}
-    source_text: ClassVar[str | None] = None  # of a user's task, the file that it was loaded from
+    source_file: ClassVar[str | None] = None  # of a user's task, the file that it was loaded from,
+    source_text: ClassVar[str | None] = None  # and what that held
     test_size: int = 4000  # a task may make it a setting
     # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
     # none: nothing is held out, training items are scored.

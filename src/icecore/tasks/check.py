@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+import icecore
 from icecore.errors import InputError, require
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
@@ -56,12 +57,24 @@ def in_words(error: Exception) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
         return text
-    frame = inspect.trace()[-1]
+    frames = inspect.trace()
+    own = [frame for frame in frames if not is_of_a_library(Path(frame.filename))]
+    frame = (own or frames)[-1]
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
+def is_of_a_library(path: Path) -> bool:
+    return "site-packages" in path.parts or path.is_relative_to(Path(icecore.__file__).parent)
+
+
 def drawn(task: Task, seed: int = 0) -> Batch:
-    return task.draw(DRAWN, make_generator(seed, "check"))
+    return task.draw(draws_of(task), make_generator(seed, "check"))
+
+
+def draws_of(task: Task) -> int:
+    """As many as are looked at; a finite set may have fewer."""
+    train = task.train_set()
+    return DRAWN if train is None else min(DRAWN, len(train))
 
 
 def has_a_config(task: Task) -> str | None:
@@ -87,11 +100,15 @@ def has_a_config(task: Task) -> str | None:
 
 
 def of_both(find_problem: Callable[[Task, Batch, int], str | None]) -> Callable[[Task], str | None]:
-    """A rule of batches as one of a task: its draws and its test set keep it."""
+    """A rule of batches as one of a task: its draws, its test set and its training set, if it has one, keep it."""
 
     def rule(task: Task) -> str | None:
-        for where, batch, rows in (("draw", drawn(task), DRAWN), ("test_set", task.test_set(), None)):
-            problem = find_problem(task, batch, len(batch) if rows is None else rows)
+        looked_at = {"draw": (drawn(task), draws_of(task))}
+        for where, batch in (("test_set", task.test_set()), ("train_set", task.train_set())):
+            if batch is not None:
+                looked_at[where] = (batch, len(batch))
+        for where, (batch, rows) in looked_at.items():
+            problem = find_problem(task, batch, rows)
             if problem is not None:
                 return f"{where} gives {problem}"
         return None

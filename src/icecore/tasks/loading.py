@@ -1,6 +1,8 @@
 """From a name or a file on the command line to a task with its settings."""
 
+import ast
 import dataclasses
+import importlib.util
 import inspect
 import sys
 import types
@@ -66,6 +68,30 @@ def parse_value(key: str, text: str, kind: object) -> object:
     return text
 
 
+def require_one_file(path: Path, text: str) -> None:
+    """A run keeps the task's file, and its name stands for that: what lies beside the file would be in neither."""
+    for node in ast.walk(ast.parse(text)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        for root in {name.split(".")[0] for name in names}:
+            beside = [path.parent / f"{root}.py", path.parent / root]
+            if root != "icecore" and any(each.exists() for each in beside) and not is_installed(root, path.parent):
+                raise InputError(
+                    f"{path} imports {root}, which lies beside it and no run would keep: a task is one file; put both "
+                    f"into one, or install {root} as a package"
+                )
+
+
+def is_installed(module: str, here: Path) -> bool:
+    """Whether it is found elsewhere than in this folder."""
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    places = [] if found is None else [found.origin, *(found.submodule_search_locations or [])]
+    return any(each is not None and not Path(each).resolve().is_relative_to(here.resolve()) for each in places)
+
+
 def load_task_class(spec: str) -> type[Task]:
     """The class of `FILE.py:CLASS`; without `:CLASS`, the only task class that the file defines."""
     file, _, class_name = spec.partition(":")
@@ -79,10 +105,11 @@ def load_task_class(spec: str) -> type[Task]:
     sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
     try:
         text = path.read_text(encoding="utf-8")
+        require_one_file(path, text)
         exec(compile(text, str(path), "exec"), vars(module))
     except BaseException as error:
         del sys.modules[module_name]
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt | InputError):
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{file} does not import ({reason}); mend it and try again") from error
@@ -102,5 +129,5 @@ def load_task_class(spec: str) -> type[Task]:
     task_class = classes[class_name]
     if not issubclass(task_class, Task):
         raise InputError(f"{class_name} in {file} must be a subclass of icecore.tasks.Task")
-    task_class.source_text = text
+    task_class.source_file, task_class.source_text = file, text
     return task_class

@@ -1,5 +1,6 @@
 """Training a population of seeds of one model on one task."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import Any
 
 import torch
 
-from icecore.errors import InputError, Interrupted, require
-from icecore.models import Model
-from icecore.tasks import Task
+from icecore.errors import Advice, InputError, Interrupted, require
+from icecore.models import MODELS, Model
+from icecore.tasks import TASKS, Task
 from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
@@ -52,7 +53,6 @@ def train(
     device: str = "auto",
     precision: str = "auto",
     watch: Watch | None = None,
-    task_source: str = "",
     log_every: int | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
@@ -76,10 +76,11 @@ def train(
         preset=preset,
         data_seed=data_seed,
         positions=positions,
-        precision=pick_precision(precision, where),
-        task_source=task_source,
+        precision=pick_precision(precision, where, model),
         **optimization,
     )
+    if config.optimization.advice is not None:
+        warnings.warn(config.optimization.advice, Advice, stacklevel=2)
     cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
     parts = Parts(Parallel.join(where), accumulate)
     for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
@@ -87,6 +88,7 @@ def train(
     if out is None:
         result, population = train_run(config, where, cadence, None, with_body, watch, parts)
         return Runs(config, result, population, None)
+    require_loadable(config)
     folder = RunFolder.of(config, Path(out))
     if folder.is_complete and not overwrite:
         _, population = folder.load(where)
@@ -113,7 +115,6 @@ def config_of(
     data_seed: int = 0,
     positions: int | None = None,
     precision: str = "fp32",
-    task_source: str = "",
     **optimization: Any,
 ) -> RunConfig:
     """What `train` would train, all of it checked."""
@@ -130,7 +131,28 @@ def config_of(
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         data_seed=data_seed,
         precision=precision,
-        task_source=task_source or task.name,
+    )
+
+
+def load(path: Path | str, device: str = "auto") -> Runs:
+    """A finished run: what was trained around its frozen body, which is made again from its seeds and checked."""
+    folder = RunFolder(Path(path))
+    config, population = folder.load(pick_device(device))
+    return Runs(config, stored_result(folder), population, folder.path)
+
+
+def require_loadable(config: RunConfig) -> None:
+    """A run that is kept has to be loaded by whoever has its folder alone."""
+    task, model = config.task, config.model
+    require(
+        task.source_text is not None or type(task) is TASKS.get(task.name),
+        f"a run that is kept must find {type(task).__name__} again: put the class into a file of its own and make the "
+        f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
+    )
+    require(
+        model.name in MODELS,
+        f"a run that is kept must find {type(model).__name__} again: icecore.models.MODELS['{model.name}'] = "
+        f"{type(model).__name__} registers it, or train without out",
     )
 
 
@@ -157,6 +179,7 @@ __all__ = [
     "config_of",
     "device_name",
     "evaluate",
+    "load",
     "pick_device",
     "pick_precision",
     "scored_losses",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from icecore.errors import InputError, require, require_choices, unknown_name
-from icecore.models import MODELS, Model, Sizes, trained_names
+from icecore.models import MODELS, Model, Sizes, has_fast_path, trained_names
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
@@ -40,6 +40,17 @@ class Optimization:
         require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large one, such as 1e9, clips nothing")
         require_choices(self)
 
+    @property
+    def advice(self) -> str | None:
+        """What hardly can be meant."""
+        if self.warmup_steps < self.steps:
+            return None
+        reached = self.lr * (self.steps - 1) / self.warmup_steps
+        return (
+            f"all {self.steps:,} steps are within the warm-up of {self.warmup_steps:,}, so the rate ends at "
+            f"{reached:.1e} of {self.lr:g}; give more --steps, or --warmup-steps {max(1, self.steps // 10)}"
+        )
+
     def lr_at(self, step: int) -> float:
         """The learning rate of step 0, 1, ...; SOURCE: Hugging Face's cosine schedule, whose first step has rate 0."""
         if step < self.warmup_steps:
@@ -62,11 +73,18 @@ class RunConfig:
     seeds: tuple[int, ...] = (0,)
     data_seed: int = 0
     precision: str = "fp32"  # of the body: fp32, tf32 or bf16
-    task_source: str = ""  # a task's name, or FILE.py:CLASS; where to find the class again
 
     def __post_init__(self) -> None:
         if self.precision not in list(Precision):
             raise unknown_name("precision", self.precision, list(Precision))
+        if type(self.model) is not MODELS.get(self.model.name, type(self.model)):
+            raise InputError(
+                f"'{self.model.name}' is a model of icecore: {type(self.model).__name__} needs a name of its own"
+            )
+        require(
+            self.precision != Precision.bf16 or has_fast_path(self.model),
+            f"{self.model.name} computes as it is written, in float32: use --precision fp32 or tf32",
+        )
         require(len(self.seeds) > 0, "a run needs at least one seed")
         require(
             all(type(seed) is int and seed >= 0 for seed in self.seeds),
@@ -90,9 +108,9 @@ class RunConfig:
     def as_json(self) -> dict[str, Any]:
         return {
             "task": {
-                "name": self.task_source or self.task.name,
+                "name": self.task.name,
                 "version": self.task.version,
-                **({} if (text := self.task.source_text) is None else {"source": source_of_text(text)}),
+                **origin_of(self.task),
                 **settings_of(self.task),
             },
             "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
@@ -110,8 +128,9 @@ class RunConfig:
         try:
             settings = value["task"]["settings"] | value["task"].get("where", {})
             name, source = value["task"]["name"], value["task"].get("source")
-            if source is not None and copy is not None and copy.is_file():
-                name = str(copy) + "".join(name.partition(":")[1:])
+            if source is not None:
+                file = copy if copy is not None and copy.is_file() else value["task"]["file"]
+                name = f"{file}:{value['task']['class']}"
             task = with_target(make_task(name, settings=settings))
             if source is not None and source != source_of_text(task.source_text or ""):
                 raise InputError(
@@ -126,14 +145,13 @@ class RunConfig:
                 )
             return RunConfig(
                 task=task,
-                model=MODELS[value["model"]["name"]](**value["model"]["settings"]),
+                model=model_of(value["model"]),
                 sizes=Sizes(task.vocab_size, value["positions"]),
                 trainable=value["trainable"],
                 optimization=Optimization(**value["optimization"]),
                 seeds=tuple(value["seeds"]),
                 data_seed=value["data_seed"],
                 precision=value["precision"],
-                task_source=value["task"]["name"],
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is no config of a run ({type(error).__name__}: {error})") from error
@@ -142,6 +160,23 @@ class RunConfig:
     def run_id(self) -> str:
         """Names the run: any change of the config gives another one."""
         return name_of(self.as_json())
+
+
+def model_of(value: Mapping[str, Any]) -> Model:
+    name = value["name"]
+    if name not in MODELS:
+        raise InputError(
+            f"the run has the model '{name}', which is none of {', '.join(MODELS)}: put its class into "
+            "icecore.models.MODELS, in Python, before the run is loaded"
+        )
+    return MODELS[name](**value["settings"])
+
+
+def origin_of(task: Task) -> dict[str, str | None]:
+    """Of a user's task, its class, a hash of its file, and where that lay, which is no part of a run's name."""
+    if task.source_text is None:
+        return {}
+    return {"class": type(task).__name__, "source": source_of_text(task.source_text), "file": task.source_file}
 
 
 def source_of_text(text: str) -> str:
@@ -167,7 +202,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config as JSON, without where its data lie."""
     task = config.get("task", {})
-    return {**config, "task": {key: value for key, value in task.items() if key != "where"}}
+    return {**config, "task": {key: value for key, value in task.items() if key not in ("where", "file")}}
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import icecore
 from icecore.errors import InputError, Interrupted, require
-from icecore.models import LSTM, Transformer
+from icecore.models import has_fast_path
 from icecore.process import prepare
 from icecore.store import origin, read_json, remember_source
 from icecore.tasks import Batch, Language, Task
@@ -139,7 +139,7 @@ class Trainer:
         device, is_alone = population.device, parts.parallel.processes == 1
         self.steps = Steps(population, config.optimization, self.parallel)
         # Several processes meet in every step, and would wait for each other where one captures a graph.
-        captures = device.type == "cuda" and isinstance(config.model, Transformer | LSTM) and is_alone
+        captures = device.type == "cuda" and has_fast_path(config.model) and is_alone
         self.replay = Replay(self.steps) if captures else None
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
         self.works = WorkStream(stream, config.model, grouped=captures, parts=parts)

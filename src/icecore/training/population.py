@@ -51,7 +51,7 @@ class Population:
         self.rounded: dict[bool, Tensor] = {}
         self.trained: dict[str, Tensor] = {}
         body_type = dtype if dtype == torch.float64 else precision.dtype
-        is_rounded = body_type != dtype and isinstance(model, Transformer)
+        is_rounded = body_type != dtype and type(model) is Transformer
         in_body_type = {name for name in names if is_rounded and packed.is_of_body_type(name)}
         leaves: dict[str, Tensor] = {}
         copies: dict[str, Tensor] = {}

@@ -7,6 +7,7 @@ from enum import StrEnum
 import torch
 
 from icecore.errors import require, unknown_name
+from icecore.models import Model, has_fast_path
 
 
 class Precision(StrEnum):
@@ -31,10 +32,11 @@ class Precision(StrEnum):
             torch.backends.cudnn.allow_tf32 = before[1]
 
 
-def pick_precision(name: str, device: torch.device) -> Precision:
-    """`auto` is bf16 on a GPU and fp32 on the CPU, where nothing else is faster."""
+def pick_precision(name: str, device: torch.device, model: Model | None = None) -> Precision:
+    """`auto` is fp32 on the CPU, where nothing else is faster; on a GPU bf16, or tf32 for what computes in float32."""
     if name == "auto":
-        return Precision.bf16 if device.type == "cuda" else Precision.fp32
+        on_a_gpu = Precision.bf16 if model is None or has_fast_path(model) else Precision.tf32
+        return on_a_gpu if device.type == "cuda" else Precision.fp32
     if name not in list(Precision):
         raise unknown_name("precision", name, ["auto", *Precision])
     require(

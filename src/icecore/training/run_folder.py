@@ -32,8 +32,8 @@ FILES = (CONFIG, TASK, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 class RunFolder:
     """The files of one run. Every file but the metrics is written whole; metrics grow line by line."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
 
     @staticmethod
     def of(config: RunConfig, out: Path) -> "RunFolder":

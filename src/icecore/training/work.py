@@ -68,11 +68,11 @@ def works(
     sizes: Rounding | None = None,
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
-    if isinstance(model, Transformer):
+    if type(model) is Transformer:
         if batch.tokens.shape[1] >= SHORTEST and bool(batch.scored.all()):
             return WindowWorks(batch, rows)
         return PackedWorks(vocabulary, batch, rows, None if sizes is None else sizes.of_nodes)
-    if isinstance(model, LSTM):
+    if type(model) is LSTM:
         return SequenceWorks(batch, rows, sizes)
     return PlainWorks(batch, rows)
 

@@ -1,9 +1,11 @@
 """Figure 7, accuracy against width, and the same with other initializations."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from icecore.models import Transformer
 from icecore.reporting.claim import seeds_by_setting
 from icecore.reporting.figures.drawing import (
     BLUE,
@@ -21,6 +23,7 @@ from icecore.reporting.figures.drawing import (
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.training.presets import source_of
 
 STYLES = {
     "Random": {"color": BLUE, "marker": "o", "linestyle": "-"},
@@ -45,16 +48,18 @@ class Point:
 
 def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
     """What is recorded of Figure 7."""
-    return list(points_of(("fig7",), scale, preset, records).values())
+    return list(points_of(("fig7",), kind_of, scale, preset, records).values())
 
 
 def initializations_of(scale: str, preset: str, records: Records) -> list[Point]:
     """What is recorded of Random bodies, as the scripts initialize them and with the gain of width 1024."""
-    points = points_of(("fig7", "init"), scale, preset, records)
-    return [point for point in points.values() if point.line != "Normal"]
+    points = points_of(("fig7", "init"), line_of, scale, preset, records)
+    return [point for point in points.values() if not point.line.startswith("Normal")]
 
 
-def points_of(entries: Sequence[str], scale: str, preset: str, records: Records) -> dict[str, Point]:
+def points_of(
+    entries: Sequence[str], name_of: Callable[[Cell], str], scale: str, preset: str, records: Records
+) -> dict[str, Point]:
     """By setting, what is recorded of these entries' cells."""
     by_setting = seeds_by_setting(records)
     found: dict[str, Point] = {}
@@ -68,14 +73,29 @@ def points_of(entries: Sequence[str], scale: str, preset: str, records: Records)
             if runs:
                 values = tuple(sorted(100 * run["accuracy"] for run in runs))
                 floor = 100 * max(runs[0]["floors"].values())
-                found[cell.setting] = Point(cell.task.name, line_of(cell), cell.model.width, values, floor, widths)
+                found[cell.setting] = Point(cell.task.name, name_of(cell), cell.model.width, values, floor, widths)
     return found
 
 
+def kind_of(cell: Cell) -> str:
+    """Random or Normal."""
+    return cell.label.split(", ")[1].split()[0]
+
+
 def line_of(cell: Cell) -> str:
-    """What a cell's label says beside task and width, and what is not the preset's own initialization."""
-    _, column, *rest = cell.label.split(", ")
-    return ", ".join([column.split()[0], *(part for part in rest if part not in ("released", "paper"))])
+    """That, the initialization if it is not the preset's own, and a rate that the label names."""
+    assert isinstance(cell.model, Transformer)
+    other = [] if cell.model.init == source_of(cell.preset) else [cell.model.init]
+    rates = [part for part in cell.label.split(", ") if part.startswith("lr ")]
+    return ", ".join([kind_of(cell), *other, *rates])
+
+
+def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
+    """By line, those that have a style of their own first; of others each has another marker."""
+    unknown = sorted({point.line for point in points} - STYLES.keys())
+    markers = itertools.cycle("Xp<>*h")
+    others = {line: {"color": GREY, "marker": next(markers), "linestyle": "--"} for line in unknown}
+    return STYLES | others
 
 
 def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
@@ -84,11 +104,11 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
-    figure = new_figure(3.6 * columns, 2.6 * rows + 0.6)
+    figure = new_figure(max(5.4, 3.6 * columns), 2.6 * rows + 0.6)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, task in zip(panels, tasks, strict=False):
         here = [point for point in points if point.task == task]
-        for index, (line, style) in enumerate(STYLES.items()):
+        for index, (line, style) in enumerate(styles_of(points).items()):
             along = {point.width: point for point in here if point.line == line}
             places = [width * 1.03 ** (index - 1) for width in widths]  # side by side, so that none hides another
             if along:

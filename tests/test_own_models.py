@@ -1,0 +1,132 @@
+"""Bodies of one's own: they compute as they are written, and have a name and runs of their own."""
+
+import importlib.util
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from small_runs import MODEL, SHORT, TASK
+
+import icecore as ice
+from icecore.cli import main
+from icecore.errors import Advice, InputError
+from icecore.models import MODELS, Sizes, Transformer
+from icecore.sweeps.cells import Cell
+from icecore.training import RunConfig, pick_precision
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """The example's module; the model that it registers is taken out again."""
+    before = dict(MODELS)
+    spec = importlib.util.spec_from_file_location("own_body", EXAMPLES / "own_body.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "own_body", module)
+    spec.loader.exec_module(module)
+    yield module
+    MODELS.clear()
+    MODELS.update(before)
+
+
+@dataclass(frozen=True)
+class Backwards(Transformer):
+    """Reads its sequence from the end, which no fast path knows of."""
+
+    name: ClassVar[str] = "backwards"
+
+    def hidden(self, parameters, tokens, hook=None):
+        return super().hidden(parameters, tokens.flip(1), hook).flip(1)
+
+
+def test_a_subclass_computes_as_it_is_written():
+    sizes = {"width": 16, "init": "matched"}
+    own, base = (ice.train(TASK, model, **SHORT) for model in (Backwards(**sizes), Transformer(**sizes)))
+    assert own.result["loss"] != base.result["loss"]
+    test = TASK.test_set()
+    logits = own.config.model.logits(own.population.parameters(0), test.tokens)
+    right = (logits.argmax(-1) == test.targets)[test.scored].double().mean()
+    assert own.accuracy[0] == pytest.approx(float(right)), "what is measured is what it computes"
+
+
+def test_a_name_that_is_taken_is_refused():
+    class Other(Transformer):
+        pass
+
+    with pytest.raises(InputError, match="'transformer' is a model of icecore: Other needs a name of its own"):
+        ice.train(TASK, Other(width=16), **SHORT)
+
+
+def test_what_no_fast_path_computes_is_float32():
+    assert pick_precision("auto", torch.device("cuda"), MODEL) == "bf16"
+    assert pick_precision("auto", torch.device("cuda"), Backwards(width=16)) == "tf32"
+    with pytest.raises(InputError, match="backwards computes as it is written, in float32"):
+        RunConfig(TASK, Backwards(width=16), Sizes(TASK.vocab_size, TASK.max_length), precision="bf16")
+
+
+def test_a_role_that_no_model_has_is_refused(example):
+    class Odd(example.GRU):
+        name = "odd"
+        roles = ("token", "unembed")
+
+    with pytest.raises(InputError, match="unknown role of odd's parameter from_input 'recurrent'"):
+        ice.train(TASK, Odd(width=16), "all", **SHORT)
+
+
+def test_a_run_that_could_not_be_loaded_is_not_begun(tmp_path, example):
+    with pytest.raises(InputError, match=r"MODELS\['backwards'\] = Backwards registers it"):
+        ice.train(TASK, Backwards(width=16), out=tmp_path, **SHORT)
+
+    @dataclass(frozen=True)
+    class OfANotebook(type(TASK)):
+        name: ClassVar[str] = "of-a-notebook"
+
+    with pytest.raises(InputError, match=r"make_task\('FILE.py:OfANotebook'\)"):
+        ice.train(OfANotebook(max_pairs=3), MODEL, out=tmp_path, **SHORT)
+    assert list(tmp_path.iterdir()) == []
+    runs = ice.train(TASK, example.GRU(width=16), out=tmp_path, **SHORT)
+    assert ice.train(TASK, example.GRU(width=16), out=tmp_path, **SHORT).accuracy == runs.accuracy
+
+
+def test_a_model_that_is_not_known_is_named(tmp_path, example, capsys):
+    run = ice.train(TASK, example.GRU(width=16), out=tmp_path, **SHORT).path
+    del MODELS["gru"]
+    assert main(["evaluate", str(run)]) == 2
+    assert "the run has the model 'gru', which is none of transformer, lstm" in capsys.readouterr().err
+
+
+def test_the_example_is_a_sweep_that_goes_on(tmp_path, example, capsys):
+    training = {"steps": 4, "batch": 8, "lr": 1e-2, "warmup_steps": 1}
+    cells = [
+        Cell(f"needle, {body.name}", TASK, body, "embeddings", optimization=training)
+        for body in (example.GRU(16), Transformer(width=16))
+    ]
+    first = example.compare(cells, 2, tmp_path)
+    assert set(first) == {"needle, gru", "needle, transformer"}
+    assert capsys.readouterr().out.count("seeds 0, 1") == 2
+    assert example.compare(cells, 2, tmp_path) == first
+    assert capsys.readouterr().out == "", "all of it is recorded"
+    records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    assert {record["config"]["precision"] for record in records} == {"fp32"}
+
+
+def test_a_run_is_loaded_in_python(tmp_path):
+    runs = ice.train(TASK, MODEL, out=tmp_path, **SHORT)
+    again = ice.load(str(runs.path), device="cpu")
+    assert again.accuracy == runs.accuracy
+    assert again.config == runs.config
+    for name, value in runs.population.parameters(0).items():
+        assert torch.equal(value, again.population.parameters(0)[name]), name
+
+
+def test_python_is_warned_of_a_run_within_its_warm_up():
+    settings: dict[str, Any] = SHORT | {"warmup_steps": 400}
+    with pytest.warns(Advice, match="all 12 steps are within the warm-up of 400"):
+        ice.train(TASK, MODEL, **settings)
