@@ -56,7 +56,8 @@ def evaluate_command(
     with counting(len(test), "evaluating") as on_rows:
         predictions, loss = predict(population, test, on_rows=on_rows)
     result = stored_result(folder) | measured(config.task, test, predictions, loss)
-    items, wrong = config.task.items(test), wrong_items(predictions, test)
+    wrong = wrong_items(predictions, test)
+    items = config.task.items(test) if by_length or errors is not None else []
     lengths = errors_by_length(items, wrong) if by_length else []
     if by_length:
         result["by_length"] = [dataclasses.asdict(each) for each in lengths]

@@ -99,7 +99,7 @@ def has_a_config(task: Task) -> str | None:
     return None
 
 
-def of_both(find_problem: Callable[[Task, Batch, int], str | None]) -> Callable[[Task], str | None]:
+def of_all_batches(find_problem: Callable[[Task, Batch, int], str | None]) -> Callable[[Task], str | None]:
     """A rule of batches as one of a task: its draws, its test set and its training set, if it has one, keep it."""
 
     def rule(task: Task) -> str | None:
@@ -214,7 +214,7 @@ BATCH_RULES: dict[str, Callable[[Task, Batch, int], str | None]] = {
 }
 REQUIRED_BY_THE_REST: dict[str, Callable[[Task], str | None]] = {
     "it is a frozen dataclass with a name, presets and sizes": has_a_config,
-    **{rule: of_both(find_problem) for rule, find_problem in BATCH_RULES.items()},
+    **{rule: of_all_batches(find_problem) for rule, find_problem in BATCH_RULES.items()},
 }
 RULES: dict[str, Callable[[Task], str | None]] = {
     **REQUIRED_BY_THE_REST,
