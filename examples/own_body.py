@@ -1,6 +1,6 @@
 """A frozen body of one's own: a GRU beside a transformer, as a sweep that goes on where it was left.
 
-python examples/own_body.py     # a minute or two on two cores; a second time it only prints
+python examples/own_body.py     # about a minute on two cores; a second time it only prints
 """
 
 import math
