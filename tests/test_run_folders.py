@@ -17,7 +17,7 @@ from small_runs import CPU, MODEL, SHORT, TASK, Stop, copied, same_weights, stop
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.store import load_tensors
+from icecore.store import load_tensors, save_tensors
 from icecore.tasks import ModularAddition
 from icecore.training import RunFolder, evaluate
 
@@ -284,6 +284,28 @@ def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
     ]
     assert main(["keep", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
     assert "has the seeds [0, 1, 2], not [7]" in capsys.readouterr().err
+
+
+def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
+    kept = RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path, half=True)
+    assert load_tensors(kept.path / "weights.safetensors")[0]["token"].dtype == torch.float16
+    _, population = kept.load(torch.device("cpu"))
+    ours, theirs = population.trained["token"], whole.population.trained["token"][1:]
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours, theirs, rtol=2**-11, atol=2**-25)  # half a step of float16, also of its least
+    assert not torch.equal(ours, theirs)
+
+
+def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
+    run = RunFolder(copied(whole, tmp_path))
+    tensors, notes = load_tensors(run.path / "weights.safetensors")
+    save_tensors(run.path / "weights.safetensors", {**tensors, "token": tensors["token"] * 1e9}, notes)
+    with pytest.raises(InputError, match="token has values beyond float16"):
+        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+    save_tensors(run.path / "weights.safetensors", tensors, {**notes, "with_body": True})
+    with pytest.raises(InputError, match="holds its body"):
+        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+    assert not (tmp_path / "kept").exists()
 
 
 def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):

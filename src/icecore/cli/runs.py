@@ -129,6 +129,7 @@ def keep_command(
     run: Path = RUN,
     seeds: str = typer.Option("3", help="How many seeds (3: the run's first three), or which (0,3,7)."),
     out: Path = typer.Option(..., help="Where to: the run is kept in a folder of its own under it."),
+    half: bool = typer.Option(False, "--half", help="16 bits a number, half the size; loads as ever."),
 ) -> None:
     """Copy some seeds of a finished run, as a run of its own that every command can load."""
     from icecore.training import RunFolder
@@ -138,7 +139,7 @@ def keep_command(
         there = folder.complete_config().seeds
         require(len(chosen) <= len(there), f"the run has {len(there)} seeds, not {len(chosen)}: {list(there)}")
         chosen = there[: len(chosen)]
-    kept = folder.keep(chosen, out)
+    kept = folder.keep(chosen, out, half)
     print(f"seeds {', '.join(map(str, chosen))} of {run} in {kept.path}")
 
 

@@ -159,8 +159,11 @@ class RunFolder:
         write_json(self.path / RESULT, result)
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
-    def keep(self, seeds: tuple[int, ...], out: Path) -> "RunFolder":
-        """Some seeds of this run as a run of its own under `out`: what is kept of many seeds for later analyses."""
+    def keep(self, seeds: tuple[int, ...], out: Path, half: bool = False) -> "RunFolder":
+        """Some seeds of this run as a run of its own under `out`: what is kept of many seeds for later analyses.
+
+        `half` stores 16 bits a number, of which 11 are exact: an answer on the edge may become another.
+        """
         config = self.complete_config()
         missing = [seed for seed in seeds if seed not in config.seeds]
         require(not missing, f"the run has the seeds {list(config.seeds)}, not {missing}")
@@ -173,6 +176,11 @@ class RunFolder:
             }
 
         tensors, notes = load_tensors(self.path / WEIGHTS)
+        if half:
+            require(
+                not notes["with_body"], f"{self.path} holds its body too, which stays as it is; keep it without --half"
+            )
+            tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
         require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
         kept.write_config(dataclasses.replace(config, seeds=seeds))
@@ -226,6 +234,13 @@ class RunFolder:
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
+
+
+def halved(name: str, value: Tensor) -> Tensor:
+    """In float16, unless it has no room for it."""
+    result = value.half()
+    require(bool(result.isfinite().all()), f"{name} has values beyond float16's 65,504; keep it without --half")
+    return result
 
 
 def body_digests(population: Population) -> list[str]:
