@@ -33,12 +33,19 @@ def claims_command(
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     grid: bool = GRID,
+    by_preset: bool = typer.Option(
+        False, "--by-preset", help="As --grid, with a row for every preset that was run, where its settings differ."
+    ),
 ) -> None:
     """The paper's numbers beside ours, from stored results; trains nothing."""
     require_preset(preset)
     require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
-    wanted = entry_names(names or ["all"])
-    show_claims(wanted, scale, preset, results or DEFAULT_RESULTS[scale], json, markdown, grid)
+    wanted = entry_names(names or (["table1"] if by_preset else ["all"]))
+    folder = results or DEFAULT_RESULTS[scale]
+    if by_preset:
+        show_presets(wanted, scale, folder, json, markdown)
+    else:
+        show_claims(wanted, scale, preset, folder, json, markdown, grid)
 
 
 def merge_command(
@@ -69,7 +76,8 @@ def merge_command(
 def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool, grid: bool
 ) -> None:
-    from icecore.reporting.claims import claims_of, grid_of, spent_on
+    from icecore.reporting.claims import claims_of, spent_on
+    from icecore.reporting.grids import grid_of
     from icecore.reporting.paper_numbers import SHARES
     from icecore.reporting.share_claims import choices_of
     from icecore.store import Records
@@ -82,7 +90,7 @@ def show_claims(
     if grid:
         for name in names:
             headings, rows = grid_of([claim for claim in claims if claim.name == name])
-            show_rows(f"{name} {title}: our median (the paper's)", headings, rows, ("",), markdown)
+            show_rows(f"{name} {title}: our median (the paper's)", headings, rows, headings[:1], markdown)
         return
     headings = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
     rows = [row_of(claim) for claim in claims]
@@ -100,6 +108,18 @@ def show_claims(
             )
     for spent in spent_on(names, scale, preset, Records(results, warn)):
         print(f"{spent.runs} runs, {spent.seconds / 60:,.1f} minutes of {spent.device}, runs side by side counted each")
+
+
+def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, markdown: bool) -> None:
+    from icecore.reporting.grids import preset_grid_of
+    from icecore.store import Records
+
+    grids = {name: preset_grid_of(name, scale, Records(results, warn)) for name in names}
+    if json:
+        print_json({name: {"headings": headings, "rows": rows} for name, (headings, rows) in grids.items()})
+        return
+    for name, (headings, rows) in grids.items():
+        show_rows(f"{name} ({scale} scale): our median (the paper's)", headings, rows, headings[:1], markdown)
 
 
 def show_rows(

@@ -26,6 +26,7 @@ class Claim:
     digits: int = 1  # after the point, where it is shown
     note: str = ""  # such as another's number
     explanation: str = ""  # of a difference
+    whole_answers: float | None = None  # of answers of several tokens: how many are right throughout
 
     @property
     def remarks(self) -> str:

@@ -128,6 +128,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
         reason,
         verdict,
         note="; ".join(notes),
+        whole_answers=median_of(whole) if key == "accuracy" else None,
     )
 
 
@@ -176,29 +177,6 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
 
 def shown(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
-
-
-def grid_of(claims: Sequence[Claim]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """As the paper prints it, a row a task and a column a model: our median and, in brackets, the paper's number.
-
-    What is no median, but one seed's, says so. What needs no learning, the floor, has a column of its own.
-    """
-    places = [(claim, *claim.cell.split(", ", 1)) for claim in claims]
-    columns = list(dict.fromkeys(column.removesuffix(TRAIN) for _, _, column in places))
-    rows: dict[str, dict[str, str]] = {}
-    floors: dict[str, float] = {}
-    for claim, task, column in places:
-        row = f"{task}{TRAIN}" if column.endswith(TRAIN) else task
-        ours = shown(claim.ours, claim.digits) or "-"
-        paper = "" if claim.paper is None else f" ({claim.paper:,})"
-        few = ", 1 seed" if claim.n == 1 else ""
-        if claim.floor is not None:
-            floors[row] = claim.floor
-        rows.setdefault(row, {})[column.removesuffix(TRAIN)] = ours + paper + few
-    lines = [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
-    if not floors:
-        return ("", *columns), lines
-    return ("", *columns, "floor"), [(*line, shown(floors.get(line[0]), 1)) for line in lines]
 
 
 def parameter_claims() -> list[Claim]:

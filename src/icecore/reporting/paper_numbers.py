@@ -235,7 +235,7 @@ LANGUAGE_SHAPES = (
     Shape("Random 512x2", "Normal 512x2", None, 0.3, math.inf, "at least 0.3", "Random is far above Normal"),
     Shape("Random 512x4", "Random 512x2", None, 0.0, math.inf, "at least 0", "2 layers beat 4 in Random"),
 )
-# Where a run has told the reasons of a difference apart; docs/reproduce.md has the runs.
+# Where a run has told the reasons of a difference apart; docs/results.md has the runs.
 SHORT_STRINGS = Known(
     "balanced strings of 2, 4 and 6 are all test items, which the stream drops", ("released",), 100 * 209 / 4000
 )

@@ -1,0 +1,60 @@
+"""Tables of results in README and docs, made from the records: `python -m icecore.reporting.documents FILE...`.
+
+A table stands between two comments, of which the first names it; what else is in the file stays as it is.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from icecore.errors import InputError
+from icecore.reporting.claims import claims_of
+from icecore.reporting.grids import grid_of, preset_grid_of
+from icecore.reporting.markdown import markdown_table
+from icecore.store import Records
+from icecore.sweeps.paper import ENTRIES
+
+BEGIN = re.compile(r"<!-- results of (\w+)( by preset)?, made by `make readme` -->")
+END = "<!-- end of results -->"
+
+
+def results_table(name: str, results: Path) -> str:
+    """A table or figure, how many seeds it has, and why some numbers differ from the paper's."""
+    claims = claims_of([name], "paper", "released", Records(results))
+    headings, rows = grid_of(claims)
+    counts = [claim.n for claim in claims if claim.n]
+    seeds = " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
+    measured = f"{len(counts)} of the {len(claims)} cells are measured so far, the others have a dash. "
+    text = f"Medians of {seeds} seeds. {measured if len(counts) < len(claims) else ''}"
+    differences = [
+        f"- {claim.cell}: {claim.remarks or 'unexplained'}." for claim in claims if claim.verdict == "differs"
+    ]
+    if differences:
+        text += f"{len(differences)} differ from the paper by more than the tolerance that was fixed beforehand:\n"
+    return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
+
+
+def preset_table(name: str, results: Path) -> str:
+    return markdown_table(*preset_grid_of(name, "paper", Records(results)))
+
+
+def filled(text: str, results: Path) -> str:
+    """The text with every table that its comments name."""
+    before, *rest = re.split(f"({BEGIN.pattern})", text)
+    parts = [before]
+    for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
+        _, end, after = following.partition(END)
+        if not end or name not in ENTRIES:
+            raise InputError(f"'{mark}' needs the name of a table or figure, and '{END}' after it")
+        parts.append(f"{mark}\n\n{(preset_table if by_preset else results_table)(name, results)}\n\n{END}{after}")
+    return "".join(parts)
+
+
+def main() -> None:
+    for path in map(Path, sys.argv[1:]):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(filled(text, Path("results")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
