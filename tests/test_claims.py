@@ -380,3 +380,19 @@ def test_documents_are_filled_between_their_marks(tmp_path, text, is_filled):
     assert once.endswith("<!-- end of results -->\nz\n")
     assert "old" not in once
     assert filled(once, tmp_path) == once
+
+
+def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
+    cells = paper.table1(SCALES["paper"], "released")[:3]  # modular addition: 100.0, 1.3 and 100.0 in the paper
+    accuracies = zip(cells, (0.999, 0.5, 0.995), strict=True)
+    Records(tmp_path).append(record_of(cell, seed, accuracy) for cell, accuracy in accuracies for seed in range(3))
+    assert main(["claims", "table1", "fig7", "--summary", "--json", "--results", str(tmp_path)]) == 0
+    table1, fig7 = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]
+    assert {key: table1[key] for key in ("reproduced", "differ", "not run", "seeds")} == {
+        "reproduced": "2",
+        "differ": "1",
+        "not run": "17",
+        "seeds": "3",
+    }
+    assert table1["minutes"] == "0.1", "nine seconds are .15 minutes, and printed to a tenth"
+    assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")

@@ -330,6 +330,13 @@ def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
     assert "right answers of the wrong" in shown
 
 
+def test_where_errors_cannot_be_written_is_found_before_evaluating(tmp_path, whole, capsys, monkeypatch):
+    monkeypatch.setattr("icecore.training.population.predict", lambda *_, **__: pytest.fail("evaluated first"))
+    (tmp_path / "a file").write_text("")
+    assert main(["evaluate", str(whole.path), "--errors", str(tmp_path / "a file" / "wrong.jsonl")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
 def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
     flags = ["--test-size", "30", "--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1"]
     run = run_json(capsys, "train", "decimal-addition", *flags, "--device", "cpu", "--out", tmp_path, "--json")["run"]

@@ -33,6 +33,7 @@ def claims_command(
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     grid: bool = GRID,
+    summary: bool = typer.Option(False, "--summary", help="A row for each table or figure: how many numbers agree."),
     by_preset: bool = typer.Option(
         False, "--by-preset", help="As --grid, with a row for every preset that was run, where its settings differ."
     ),
@@ -42,7 +43,9 @@ def claims_command(
     require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
     wanted = entry_names(names or (["table1"] if by_preset else ["all"]))
     folder = results or DEFAULT_RESULTS[scale]
-    if by_preset:
+    if summary:
+        show_summary(wanted, scale, preset, folder, json, markdown)
+    elif by_preset:
         show_presets(wanted, scale, folder, json, markdown)
     else:
         show_claims(wanted, scale, preset, folder, json, markdown, grid)
@@ -120,6 +123,17 @@ def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, 
         return
     for name, (headings, rows) in grids.items():
         show_rows(f"{name} ({scale} scale): our median (the paper's)", headings, rows, headings[:1], markdown)
+
+
+def show_summary(names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, markdown: bool) -> None:
+    from icecore.reporting.summary import HEADINGS, summary_of
+    from icecore.store import Records
+
+    rows = summary_of(names, scale, preset, Records(results, warn))
+    if json:
+        print_json({"summary": [dict(zip(HEADINGS, row, strict=True)) for row in rows]})
+    else:
+        show_rows(f"Numbers of the paper ({scale} scale, preset {preset})", HEADINGS, rows, HEADINGS[:2], markdown)
 
 
 def show_rows(

@@ -1,10 +1,11 @@
 """`icecore evaluate`, `show`, `keep` and `export`: what can be done with a run."""
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import typer
 
@@ -41,6 +42,7 @@ def evaluate_command(
     """
     from icecore.analysis.errors import errors_by_length, wrong_items
     from icecore.process import prepare
+    from icecore.store import write_whole
     from icecore.training import RunFolder, Runs, pick_device, stored_result
     from icecore.training.loop import measured
     from icecore.training.population import predict
@@ -53,16 +55,18 @@ def evaluate_command(
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
     test = config.task.test_set().to(pick_device(device))
-    with counting(len(test), "evaluating") as on_rows:
+    with contextlib.ExitStack() as stack:
+        stream = None if errors is None else stack.enter_context(write_whole(errors))  # fails now, not after the work
+        on_rows = stack.enter_context(counting(len(test), "evaluating"))
         predictions, loss = predict(population, test, on_rows=on_rows)
+        wrong = wrong_items(predictions, test)
+        items = config.task.items(test) if by_length or errors is not None else []
+        if stream is not None:
+            write_errors(stream, config.seeds, items, wrong, predictions, test)
     result = stored_result(folder) | measured(config.task, test, predictions, loss)
-    wrong = wrong_items(predictions, test)
-    items = config.task.items(test) if by_length or errors is not None else []
     lengths = errors_by_length(items, wrong) if by_length else []
     if by_length:
         result["by_length"] = [dataclasses.asdict(each) for each in lengths]
-    if errors is not None:
-        write_errors(errors, config.seeds, items, wrong, predictions, test)
     report(Runs(config, result, population, run), json)
     if by_length and not json:
         print_lengths(config.seeds, lengths)
@@ -71,18 +75,20 @@ def evaluate_command(
 
 
 def write_errors(
-    path: Path, seeds: "Sequence[int]", items: "Sequence[Item]", wrong: "Tensor", predictions: "Tensor", test: "Batch"
+    stream: IO[str],
+    seeds: "Sequence[int]",
+    items: "Sequence[Item]",
+    wrong: "Tensor",
+    predictions: "Tensor",
+    test: "Batch",
 ) -> None:
     """One line for every wrong item of every seed, as `icecore data` writes items, and what of it is scored."""
     import json
 
-    from icecore.store import write_whole
-
-    with write_whole(path) as stream:
-        for seed, place in wrong.nonzero().tolist():
-            scored = test.scored[place]
-            both = {"wanted": test.targets[place][scored].tolist(), "said": predictions[seed, place][scored].tolist()}
-            stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), **both}) + "\n")
+    for seed, place in wrong.nonzero().tolist():
+        scored = test.scored[place]
+        both = {"wanted": test.targets[place][scored].tolist(), "said": predictions[seed, place][scored].tolist()}
+        stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), **both}) + "\n")
 
 
 def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:

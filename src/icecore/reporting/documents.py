@@ -11,10 +11,11 @@ from icecore.errors import InputError
 from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of, preset_grid_of
 from icecore.reporting.markdown import markdown_table
+from icecore.reporting.summary import HEADINGS, summary_of
 from icecore.store import Records
 from icecore.sweeps.paper import ENTRIES
 
-BEGIN = re.compile(r"<!-- results of (\w+)( by preset)?, made by `make readme` -->")
+BEGIN = re.compile(r"<!-- results of (\w+)( by preset)?, made by `make readme` -->")  # of `all`: the summary
 END = "<!-- end of results -->"
 
 
@@ -34,6 +35,11 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
 
 
+def summary_table(results: Path) -> str:
+    names = [name for name, entry in ENTRIES.items() if entry.cells is not None]
+    return markdown_table(HEADINGS, summary_of(names, "paper", "released", Records(results)))
+
+
 def preset_table(name: str, results: Path) -> str:
     return markdown_table(*preset_grid_of(name, "paper", Records(results)))
 
@@ -44,9 +50,11 @@ def filled(text: str, results: Path) -> str:
     parts = [before]
     for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
         _, end, after = following.partition(END)
-        if not end or name not in ENTRIES:
+        if not end or name not in (*ENTRIES, "all"):
             raise InputError(f"'{mark}' needs the name of a table or figure, and '{END}' after it")
-        parts.append(f"{mark}\n\n{(preset_table if by_preset else results_table)(name, results)}\n\n{END}{after}")
+        table = preset_table if by_preset else results_table
+        made = summary_table(results) if name == "all" else table(name, results)
+        parts.append(f"{mark}\n\n{made}\n\n{END}{after}")
     return "".join(parts)
 
 
