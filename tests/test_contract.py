@@ -7,9 +7,8 @@ from typing import ClassVar
 import pytest
 import torch
 
-from icecore.tasks import TASKS, Batch, Imitation, Task, make_task
+from icecore.tasks import TASKS, Batch, Imitation, Task, find_task, make_task
 from icecore.tasks.check import check_task
-from icecore.tasks.loading import load_task_class
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 
@@ -32,7 +31,7 @@ def test_imitation_with_a_target_keeps_the_contract():
 
 
 def test_the_example_keeps_the_contract():
-    assert problems(load_task_class(f"{EXAMPLE}:Reversal")()) == []
+    assert problems(find_task(f"{EXAMPLE}:Reversal")()) == []
     assert len(EXAMPLE.read_text().splitlines()) <= 45, "the example is meant to be read in a minute"
 
 

@@ -10,7 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 # From the bottom up. A module may import from lower rows and from its own package, not from its row's others.
 LAYERS = [
     {"errors"},
-    {"seeding", "store", "process"},
+    {"seeding", "store", "process", "own_files"},
     {"tasks", "models", "text"},
     {"training", "analysis"},
     {"sweeps", "bench"},

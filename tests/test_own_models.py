@@ -81,7 +81,7 @@ def test_a_role_that_no_model_has_is_refused(example):
 
 
 def test_a_run_that_could_not_be_loaded_is_not_begun(tmp_path, example):
-    with pytest.raises(InputError, match=r"MODELS\['backwards'\] = Backwards registers it"):
+    with pytest.raises(InputError, match=r"find_model\('FILE.py:Backwards'\), or register it"):
         ice.train(TASK, Backwards(width=16), out=tmp_path, **SHORT)
 
     @dataclass(frozen=True)
@@ -130,3 +130,122 @@ def test_python_is_warned_of_a_run_within_its_warm_up():
     settings: dict[str, Any] = SHORT | {"warmup_steps": 400}
     with pytest.warns(Advice, match="all 12 steps are within the warm-up of 400"):
         ice.train(TASK, MODEL, **settings)
+
+
+SHIFTED = """
+from dataclasses import dataclass
+from typing import ClassVar
+from icecore.models import Transformer
+
+@dataclass(frozen=True)
+class Shifted(Transformer):
+    by: float = 0.0
+    name: ClassVar[str] = "shifted"
+
+    def unembed(self, parameters, hidden):
+        return super().unembed(parameters, hidden) + self.by
+"""
+FLAGS = [
+    "--max-pairs",
+    "3",
+    "--values",
+    "8",
+    "--vocabulary",
+    "20",
+    "--test-size",
+    "100",
+    "--steps",
+    "4",
+    "--batch",
+    "8",
+]
+FLAGS += ["--warmup-steps", "1", "--width", "16", "--device", "cpu", "--out", "runs", "--json"]
+
+
+def trained_by_command(capsys, *flags: str) -> dict[str, Any]:
+    assert main(["train", "needle", "--model", *flags, *FLAGS]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_body_in_a_file_trains_on_the_command_line_and_is_kept_with_its_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.py"
+    file.write_text(SHIFTED)
+    first = trained_by_command(capsys, "mine.py:Shifted")
+    assert (Path(first["run"]) / "model.py").read_text() == SHIFTED
+    moved = tmp_path / "elsewhere.py"
+    file.rename(moved)
+    assert main(["evaluate", first["run"], "--json"]) == 0, "its folder is all that a run needs"
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["accuracy"] == first["accuracy"]
+    assert main(["keep", first["run"], "--seeds", "0,", "--out", "kept"]) == 0
+    assert (tmp_path / "kept" / "needle" / first["run_id"] / "model.py").exists()
+    capsys.readouterr()
+    assert trained_by_command(capsys, "elsewhere.py")["run_id"] == first["run_id"], "where a file lies is no matter"
+    assert trained_by_command(capsys, "elsewhere.py", "--by", "1.5")["run_id"] != first["run_id"]
+    moved.write_text(SHIFTED.replace("+ self.by", "- self.by"))
+    assert trained_by_command(capsys, "elsewhere.py")["run_id"] != first["run_id"], "another text is another model"
+    copy = Path(first["run"]) / "model.py"
+    copy.write_text(SHIFTED.replace("+", "-"))
+    assert main(["evaluate", first["run"]]) == 2
+    assert "is not the model of the run: the file has changed" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_the_body_on_the_command_line_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SHIFTED)
+    (tmp_path / "taken.py").write_text(SHIFTED.replace('"shifted"', '"transformer"'))
+    (tmp_path / "clash.py").write_text(SHIFTED.replace("by: float", "values: float"))
+    for model, more, message in (
+        ("mine.py:Shiftet", [], "did you mean 'Shifted'?"),
+        ("mine", [], "unknown model 'mine'"),
+        ("lstn", [], "did you mean 'lstm'?"),
+        ("none.py:A", [], "there is no file none.py"),
+        ("mine.py", ["--by", "much"], "by must be a number, got 'much'"),
+        ("mine.py", ["--bye", "1"], "unknown flag of train needle 'bye'"),
+        ("lstm", ["--by", "1"], "unknown flag of train needle 'by'"),
+        ("taken.py", [], "'transformer' is a model of icecore: Shifted needs a name of its own"),
+        ("clash.py", [], "--values would be a setting of the task and of the model"),
+    ):
+        assert main(["train", "needle", "--model", model, *more, *FLAGS]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("error:") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden": lambda _, p, tokens: p["token"][tokens][:, :1]}, "hidden of Broken gives the shape"),
+        ({"unembed": lambda _, _p, hidden: hidden}, "unembed of Broken gives the shape"),
+        ({"unembed": lambda _, p, hidden: hidden @ p["unembed"].T / 0}, "not finite before any training"),
+        ({"unembed": lambda _, p, hidden: hidden @ p["unembed"].T + torch.rand(1)}, "must not draw random numbers"),
+        ({"unembed": lambda _, p, _hidden: p["nothing"]}, "does not compute \\(KeyError: 'nothing'\\)"),
+        ({"name": "a body"}, "has no name of letters"),
+    ],
+)
+def test_a_body_that_breaks_the_contract_is_not_trained(example, change, message):
+    broken = type("Broken", (example.GRU,), {"name": "broken", **change})
+    with pytest.raises(InputError, match=message):
+        ice.train(TASK, broken(width=16), **SHORT)
+
+
+def test_only_where_no_answer_comes_later_may_a_body_look_ahead():
+    ice.train(TASK, Backwards(width=16), **SHORT)  # its one answer is at the end
+    addition = ice.tasks.DecimalAddition(digits=2, test_size=50)
+    with pytest.raises(InputError, match="Backwards looks ahead, where the task's later tokens hold its answers"):
+        ice.train(addition, Backwards(width=16), **SHORT)
+
+
+def test_a_registered_class_that_has_changed_is_another_model(tmp_path, example, monkeypatch):
+    from icecore.training.config import text_of
+
+    model = example.GRU(width=16)
+    run = ice.train(TASK, model, out=tmp_path, **SHORT)
+    before = run.config.run_id
+    text_of.cache_clear()
+    monkeypatch.setattr("icecore.training.config.inspect.getsource", lambda _: "class GRU: ...")
+    assert ice.training.config_of(TASK, model, **SHORT).run_id != before
+    with pytest.raises(InputError, match="gru is not the model of the run: the class has changed"):
+        ice.load(run.path, device="cpu")
+    text_of.cache_clear()

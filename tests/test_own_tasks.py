@@ -108,7 +108,7 @@ def test_another_text_in_the_copys_place_is_refused(trained, capsys):
     run = trained()
     (run / "task.py").write_text(EXAMPLE.read_text() + "# changed\n")
     assert main(["evaluate", str(run)]) == 2
-    assert "is not the task that the run was trained on" in capsys.readouterr().err
+    assert "is not the task of the run: the file has changed" in capsys.readouterr().err
     (run / "task.py").unlink()
     assert main(["evaluate", str(run)]) == 0, "the file itself is still what it was"
     Path("mine.py").unlink()

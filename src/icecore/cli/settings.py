@@ -1,12 +1,14 @@
 """A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
 
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import typer
 
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
+    from icecore.models import Model
     from icecore.tasks import Task
 
 Command = Any  # click's, which typer has inside or beside it, by version
@@ -16,13 +18,43 @@ TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 def task_settings(context: typer.Context, task: str) -> dict[str, str]:
     """The flags that are the task's, as {"max_pairs": "4", "query": "marker"}."""
+    return read_flags(context, task, task_flags(context, task))
+
+
+def settings_given(
+    context: typer.Context, task: str, model_class: "type[Model]"
+) -> tuple[dict[str, str], dict[str, object]]:
+    """The flags that are the task's, and those that are a model's which has settings that no flag is known for."""
+    from icecore.tasks.loading import parse_value
+
+    of_task = task_flags(context, task)
+    kinds = get_type_hints(model_class)
+    fields = {field.name: field.name.replace("_", "-") for field in dataclasses.fields(cast(Any, model_class))}
+    own_flags = flags_of(context.command)
+    of_model = {name: flag for name, flag in fields.items() if flag not in own_flags and model_class.source_text}
+    for flag in of_model.values():
+        require(flag not in of_task, f"--{flag} would be a setting of the task and of the model: rename one of them")
+    given = read_flags(context, task, [*of_task, *of_model.values()])
+    return (
+        {name: value for name, value in given.items() if name not in of_model},
+        {name: parse_value(name, value, kinds[name]) for name, value in given.items() if name in of_model},
+    )
+
+
+def task_flags(context: typer.Context, task: str) -> list[str]:
     from icecore.tasks import find_task
     from icecore.tasks.loading import setting_fields
 
-    known = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
+    flags = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
     own_flags = flags_of(context.command)
-    for name in known:
-        require(name not in own_flags, taken(name, context.command))
+    for flag in flags:
+        require(flag not in own_flags, taken(flag, context.command))
+    return flags
+
+
+def read_flags(context: typer.Context, task: str, known: list[str]) -> dict[str, str]:
+    """What was given of these flags, by the names of the settings."""
+    own_flags = flags_of(context.command)
     settings: dict[str, str] = {}
     rest = iter(context.args)
     for argument in rest:

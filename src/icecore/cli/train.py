@@ -6,14 +6,13 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.settings import checked_task, task_settings
+from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.watching import watching
 from icecore.errors import Advice, InputError, require
 
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 MOST_SEEDS = 10_000  # that train at once
 
 
-class ModelName(StrEnum):
-    transformer = "transformer"
-    lstm = "lstm"
-    linearized = "linearized"
+LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
 
 
 def command(
     context: typer.Context,
     task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
     preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
-    model: ModelName = typer.Option(ModelName.transformer, help="linearized: attention is a prefix sum (Table 9)."),
+    model: str = typer.Option(
+        "transformer",
+        help="transformer, lstm, linearized (attention is a prefix sum: Table 9), or FILE.py:CLASS: a body of yours.",
+    ),
     width: int | None = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024."),
     layers: int | None = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2."),
     heads: int | None = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4."),
@@ -74,15 +73,19 @@ def command(
 ) -> None:
     """Train only what is named and freeze the rest; save the run; report test accuracy beside the floors.
 
-    Every setting of the task is a flag as well: icecore train needle --max-pairs 4. A killed run goes on with
-    --resume, and on the CPU ends with the same bits; a complete run is shown, not repeated.
+    Every setting of the task is a flag as well: icecore train needle --max-pairs 4; so are those of a model of your
+    own. A killed run goes on with --resume, and on the CPU ends with the same bits; a complete run is shown, not
+    repeated.
 
     On several GPUs, each with its part of every batch: torchrun --nproc-per-node 8 -m icecore train needle
     """
     from icecore.training import config_of, pick_device, train
 
-    made = checked_task(task, preset, task_settings(context, task))
-    chosen = make_model(made, preset, model, width=width, layers=layers, heads=heads, init=init, gain=gain)
+    model_class = find_body(model)
+    of_task, of_model = settings_given(context, task, model_class)
+    made = checked_task(task, preset, of_task)
+    given = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
+    chosen = make_body(made, preset, model, model_class, given)
     optimization = {
         "steps": steps,
         "batch": batch,
@@ -147,15 +150,28 @@ def told_already() -> Iterator[None]:
         yield
 
 
-def make_model(task: "Task", preset: str, name: ModelName, **given: Any) -> "Model":
-    """The model of that name: the preset's settings for the task, and what was given on top."""
-    from icecore.models import LSTM, Transformer
+def find_body(name: str) -> "type[Model]":
+    """The class that `--model` names."""
+    from icecore.errors import unknown_name
+    from icecore.models import MODELS, Transformer, find_model
+    from icecore.own_files import is_file
+
+    if name == LINEARIZED:
+        return Transformer
+    if name not in MODELS and not is_file(name):
+        raise unknown_name("model", name, [*MODELS, LINEARIZED, "FILE.py:CLASS"])
+    model_class = find_model(name)
+    require(dataclasses.is_dataclass(model_class), f"{name} is no dataclass: put @dataclass(frozen=True) above it")
+    return model_class
+
+
+def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
+    """The model: the preset's settings for the task, and what was given on top."""
     from icecore.training.presets import preset_model
 
-    model_class = LSTM if name is ModelName.lstm else Transformer
-    fields = [field.name for field in dataclasses.fields(model_class)]
+    fields = [field.name for field in dataclasses.fields(cast(Any, model_class))]
     values = preset_model(task, model_class, preset)
-    if name is ModelName.linearized:
+    if name == LINEARIZED:
         values["attention"] = "prefix-sum"
     for key, value in given.items():
         if value is not None:
@@ -180,7 +196,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 def kind_of(model: "Model") -> str:
     """The model as `--model` names it."""
     is_linearized = getattr(model, "attention", "softmax") == "prefix-sum"
-    return ModelName.linearized if is_linearized else model.name
+    return LINEARIZED if is_linearized else model.name
 
 
 HEADINGS = {"loss_per_byte": "nats a byte"}

@@ -61,6 +61,8 @@ class Model(abc.ABC):
     name: ClassVar[str]
     roles: ClassVar[tuple[str, ...]]
     vectorizes: ClassVar[bool] = True  # whether torch.func.vmap can run many at once
+    source_file: ClassVar[str | None] = None  # of a user's model, the file that it was loaded from,
+    source_text: ClassVar[str | None] = None  # and what that held
     width: int
 
     @abc.abstractmethod

@@ -23,15 +23,18 @@ def results_table(name: str, results: Path) -> str:
     """A table or figure, how many seeds it has, and why some numbers differ from the paper's."""
     claims = claims_of([name], "paper", "released", Records(results))
     headings, rows = grid_of(claims)
-    counts = [claim.n for claim in claims if claim.n]
-    seeds = " to ".join(map(str, sorted({min(counts, default=0), max(counts, default=0)})))
-    measured = f"{len(counts)} of the {len(claims)} cells are measured so far, the others have a dash. "
-    text = f"Medians of {seeds} seeds. {measured if len(counts) < len(claims) else ''}"
+    counts = sorted({claim.n for claim in claims if claim.n})
+    seeds = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
+    text = {"": "Nothing is measured so far. ", "1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
+    missing = sum(claim.n == 0 for claim in claims)
+    if counts and missing:
+        text += f"{len(claims) - missing} of the {len(claims)} cells are measured so far, the others have a dash. "
     differences = [
         f"- {claim.cell}: {claim.remarks or 'unexplained'}." for claim in claims if claim.verdict == "differs"
     ]
     if differences:
-        text += f"{len(differences)} differ from the paper by more than the tolerance that was fixed beforehand:\n"
+        verb = "differs" if len(differences) == 1 else "differ"
+        text += f"{len(differences)} {verb} from the paper by more than the tolerance that was fixed beforehand:\n"
     return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
 
 

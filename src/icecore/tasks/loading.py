@@ -1,16 +1,12 @@
 """From a name or a file on the command line to a task with its settings."""
 
-import ast
 import dataclasses
-import importlib.util
-import inspect
-import sys
 import types
 import typing
 from collections.abc import Mapping
-from pathlib import Path
 
 from icecore.errors import InputError, unknown_name
+from icecore.own_files import is_file, load_class
 from icecore.tasks.base import Task
 
 
@@ -18,8 +14,8 @@ def find_task(name: str) -> type[Task]:
     """The task class of this name, or the class of `FILE.py:CLASS`."""
     from icecore.tasks import TASKS
 
-    if name.endswith(".py") or ".py:" in name:
-        return load_task_class(name)
+    if is_file(name):
+        return load_class(name, Task, "task")
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
     return TASKS[name]
@@ -66,68 +62,3 @@ def parse_value(key: str, text: str, kind: object) -> object:
             noun = "a whole number" if kind is int else "a number"
             raise InputError(f"{key} must be {noun}, got '{text}'") from None
     return text
-
-
-def require_one_file(path: Path, text: str) -> None:
-    """A run keeps the task's file, and its name stands for that: what lies beside the file would be in neither."""
-    for node in ast.walk(ast.parse(text)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
-        for root in {name.split(".")[0] for name in names}:
-            beside = [path.parent / f"{root}.py", path.parent / root]
-            if root != "icecore" and any(each.exists() for each in beside) and not is_installed(root, path.parent):
-                raise InputError(
-                    f"{path} imports {root}, which lies beside it and no run would keep: a task is one file; put both "
-                    f"into one, or install {root} as a package"
-                )
-
-
-def is_installed(module: str, here: Path) -> bool:
-    """Whether it is found elsewhere than in this folder."""
-    try:
-        found = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return False
-    places = [] if found is None else [found.origin, *(found.submodule_search_locations or [])]
-    return any(each is not None and not Path(each).resolve().is_relative_to(here.resolve()) for each in places)
-
-
-def load_task_class(spec: str) -> type[Task]:
-    """The class of `FILE.py:CLASS`; without `:CLASS`, the only task class that the file defines."""
-    file, _, class_name = spec.partition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
-    # Under a name of its own, so that classes of two files never mix.
-    module_name = f"icecore_user_task_{path.stem}_{abs(hash(path.resolve()))}"
-    module = types.ModuleType(module_name)
-    module.__file__ = str(path)
-    sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
-    try:
-        text = path.read_text(encoding="utf-8")
-        require_one_file(path, text)
-        exec(compile(text, str(path), "exec"), vars(module))
-    except BaseException as error:
-        del sys.modules[module_name]
-        if isinstance(error, KeyboardInterrupt | InputError):
-            raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{file} does not import ({reason}); mend it and try again") from error
-    classes = {
-        name: value
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module_name
-    }
-    if not class_name:
-        tasks = [name for name, value in classes.items() if issubclass(value, Task)]
-        if len(tasks) != 1:
-            known = ", ".join(tasks) or "none"
-            raise InputError(f"name the class: {file}:CLASS (tasks in the file: {known})")
-        class_name = tasks[0]
-    if class_name not in classes:
-        raise unknown_name(f"class in {file}", class_name, classes)
-    task_class = classes[class_name]
-    if not issubclass(task_class, Task):
-        raise InputError(f"{class_name} in {file} must be a subclass of icecore.tasks.Task")
-    task_class.source_file, task_class.source_text = file, text
-    return task_class

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from icecore.errors import Advice, InputError, Interrupted, require
-from icecore.models import MODELS, Model
-from icecore.tasks import TASKS, Task
+from icecore.models import MODELS, Model, has_fast_path
+from icecore.models.check import require_model
+from icecore.tasks import TASKS, Batch, Task
 from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
@@ -79,6 +80,8 @@ def train(
         precision=pick_precision(precision, where, model),
         **optimization,
     )
+    if not has_fast_path(model):
+        require_model(model, config.sizes, may_look_ahead=not answers_come_later(config.task.test_set()))
     if config.optimization.advice is not None:
         warnings.warn(config.optimization.advice, Advice, stacklevel=2)
     cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
@@ -141,6 +144,14 @@ def load(path: Path | str, device: str = "auto") -> Runs:
     return Runs(config, stored_result(folder), population, folder.path)
 
 
+def answers_come_later(test: Batch) -> bool:
+    """Whether a scored position may have its answer after it, so that a model that looked ahead would read it there."""
+    columns = torch.arange(test.scored.shape[1])
+    last = torch.where(test.scored, columns, -1).max(dim=1).values
+    later = test.tokens[columns > last[:, None]]
+    return bool((test.scored.sum(dim=1) > 1).any()) or len(later.unique()) > 1
+
+
 def require_loadable(config: RunConfig) -> None:
     """A run that is kept has to be loaded by whoever has its folder alone."""
     task, model = config.task, config.model
@@ -150,9 +161,10 @@ def require_loadable(config: RunConfig) -> None:
         f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
     )
     require(
-        model.name in MODELS,
-        f"a run that is kept must find {type(model).__name__} again: icecore.models.MODELS['{model.name}'] = "
-        f"{type(model).__name__} registers it, or train without out",
+        model.source_text is not None or model.name in MODELS,
+        f"a run that is kept must find {type(model).__name__} again: make it from its file, with "
+        f"icecore.models.find_model('FILE.py:{type(model).__name__}'), or register it, with "
+        f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or train without out",
     )
 
 

@@ -1,7 +1,9 @@
 """What a run is: a task, a model, what trains, how, and which seeds. Frozen, checked when made, hashed."""
 
 import dataclasses
+import functools
 import hashlib
+import inspect
 import json
 import math
 from collections.abc import Mapping
@@ -10,11 +12,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from icecore.errors import InputError, require, require_choices, unknown_name
-from icecore.models import MODELS, Model, Sizes, has_fast_path, trained_names
+from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, trained_names
+from icecore.own_files import hash_of
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
+
+COPIES = {"task": "task.py", "model": "model.py"}  # of a user's files, in the folder of a run
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.precision not in list(Precision):
             raise unknown_name("precision", self.precision, list(Precision))
-        if type(self.model) is not MODELS.get(self.model.name, type(self.model)):
+        known = [model.name for model in SHIPPED] if self.model.source_text is not None else MODELS
+        if self.model.name in known and type(self.model) is not MODELS[self.model.name]:
             raise InputError(
                 f"'{self.model.name}' is a model of icecore: {type(self.model).__name__} needs a name of its own"
             )
@@ -113,7 +119,11 @@ class RunConfig:
                 **origin_of(self.task),
                 **settings_of(self.task),
             },
-            "model": {"name": self.model.name, "settings": dataclasses.asdict(cast(Any, self.model))},
+            "model": {
+                "name": self.model.name,
+                **origin_of(self.model),
+                "settings": dataclasses.asdict(cast(Any, self.model)),
+            },
             "positions": self.sizes.positions,
             "trainable": self.trainable,
             "optimization": dataclasses.asdict(self.optimization),
@@ -123,20 +133,13 @@ class RunConfig:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any], copy: Path | None = None) -> "RunConfig":
-        """The config of such JSON. A user's task is loaded from the `copy` of its file that a run keeps, if it does."""
+    def from_json(value: dict[str, Any], folder: Path | None = None) -> "RunConfig":
+        """The config of such JSON. A user's task and model are loaded from the copies that a run's folder holds."""
         try:
             settings = value["task"]["settings"] | value["task"].get("where", {})
-            name, source = value["task"]["name"], value["task"].get("source")
-            if source is not None:
-                file = copy if copy is not None and copy.is_file() else value["task"]["file"]
-                name = f"{file}:{value['task']['class']}"
+            name = found_again(value["task"], "task", folder)
             task = with_target(make_task(name, settings=settings))
-            if source is not None and source != source_of_text(task.source_text or ""):
-                raise InputError(
-                    f"{name} is not the task that the run was trained on: the file has changed; put back what it was, "
-                    "or train again"
-                )
+            require_unchanged(value["task"], task, name, "task")
             version = value["task"]["version"]
             if task.version != version:
                 raise InputError(
@@ -145,7 +148,7 @@ class RunConfig:
                 )
             return RunConfig(
                 task=task,
-                model=model_of(value["model"]),
+                model=model_of(value["model"], folder),
                 sizes=Sizes(task.vocab_size, value["positions"]),
                 trainable=value["trainable"],
                 optimization=Optimization(**value["optimization"]),
@@ -162,26 +165,51 @@ class RunConfig:
         return name_of(self.as_json())
 
 
-def model_of(value: Mapping[str, Any]) -> Model:
-    name = value["name"]
-    if name not in MODELS:
+def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
+    name = found_again(value, "model", folder)
+    if "file" not in value and name not in MODELS:
         raise InputError(
             f"the run has the model '{name}', which is none of {', '.join(MODELS)}: put its class into "
             "icecore.models.MODELS, in Python, before the run is loaded"
         )
-    return MODELS[name](**value["settings"])
+    model = find_model(name)(**value["settings"])
+    require_unchanged(value, model, name, "model")
+    return model
 
 
-def origin_of(task: Task) -> dict[str, str | None]:
-    """Of a user's task, its class, a hash of its file, and where that lay, which is no part of a run's name."""
-    if task.source_text is None:
-        return {}
-    return {"class": type(task).__name__, "source": source_of_text(task.source_text), "file": task.source_file}
+def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
+    """The name of a task or model; of a user's, the class in the copy of its file, or else where that lay."""
+    if "file" not in value:
+        return value["name"]
+    copy = None if folder is None else folder / COPIES[kind]
+    return f"{copy if copy is not None and copy.is_file() else value['file']}:{value['class']}"
 
 
-def source_of_text(text: str) -> str:
-    """A hash of a user's file: another text is another task."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def require_unchanged(value: Mapping[str, Any], made: Task | Model, name: str, kind: str) -> None:
+    if value.get("source") != origin_of(made).get("source"):
+        raise InputError(
+            f"{name} is not the {kind} of the run: {'the file' if 'file' in value else 'the class'} has changed; put "
+            "back what it was, or train again"
+        )
+
+
+def origin_of(made: Task | Model) -> dict[str, str | None]:
+    """Of a user's, its class, a hash of its file, and where that lay, which is no part of a run's name.
+
+    Of a model that Python has registered, a hash of the class's own text, as far as it can be had.
+    """
+    if made.source_text is not None:
+        return {"class": type(made).__name__, "source": hash_of(made.source_text), "file": made.source_file}
+    text = text_of(type(made)) if isinstance(made, Model) and type(made) not in SHIPPED else None
+    return {} if text is None else {"source": hash_of(text)}
+
+
+@functools.cache
+def text_of(made: type) -> str | None:
+    try:
+        return inspect.getsource(made)
+    except (OSError, TypeError):  # typed into an interpreter
+        return None
 
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:
@@ -200,9 +228,11 @@ def name_of(config: Mapping[str, Any]) -> str:
 
 
 def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config as JSON, without where its data lie."""
-    task = config.get("task", {})
-    return {**config, "task": {key: value for key, value in task.items() if key not in ("where", "file")}}
+    """A config as JSON, without where its data and a user's files lie."""
+    return dict(config) | {
+        part: {key: value for key, value in config.get(part, {}).items() if key not in ("where", "file")}
+        for part in COPIES
+    }
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:

@@ -14,19 +14,18 @@ from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.store import digest, load_tensors, read_json, remove_remains, save_tensors, write_json, write_whole
-from icecore.training.config import RunConfig, differences, without_place
+from icecore.training.config import COPIES, RunConfig, differences, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
 
-CONFIG, TASK, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
+CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "config.json",
-    "task.py",  # of a user's task, the file as it was
     "metrics.jsonl",
     "checkpoint.safetensors",
     "weights.safetensors",
     "result.json",
 )
-FILES = (CONFIG, TASK, METRICS, CHECKPOINT, WEIGHTS, RESULT)
+FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
 class RunFolder:
@@ -105,9 +104,11 @@ class RunFolder:
         self.write_config(config)
 
     def write_config(self, config: RunConfig) -> None:
-        if config.task.source_text is not None:
-            with write_whole(self.path / TASK) as stream:
-                stream.write(config.task.source_text)
+        for kind, name in COPIES.items():
+            text = getattr(config, kind).source_text
+            if text is not None:
+                with write_whole(self.path / name) as stream:
+                    stream.write(text)
         write_json(self.path / CONFIG, config.as_json())
 
     def nearest(self, config: RunConfig) -> str:
@@ -196,7 +197,7 @@ class RunFolder:
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         try:
-            return RunConfig.from_json(self.with_its_data(read_json(self.path / CONFIG)), self.path / TASK)
+            return RunConfig.from_json(self.with_its_data(read_json(self.path / CONFIG)), self.path)
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
 

@@ -1,0 +1,97 @@
+"""A user's own class, from a file of their own: `FILE.py:CLASS`."""
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import sys
+import types
+from pathlib import Path
+from typing import Any, TypeVar
+
+from icecore.errors import InputError, unknown_name
+
+Kind = TypeVar("Kind")
+
+
+def is_file(name: str) -> bool:
+    """Whether a name on the command line is of a file rather than of something of ours."""
+    return name.endswith(".py") or ".py:" in name
+
+
+def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
+    """The class of `FILE.py:CLASS`; without `:CLASS`, the only one of its kind that the file defines.
+
+    It has the file and its text as `source_file` and `source_text`.
+    """
+    file, _, class_name = spec.partition(":")
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
+    text, classes = executed(path, noun)
+    if not class_name:
+        found = [name for name, value in classes.items() if issubclass(value, base)]
+        if len(found) != 1:
+            known = ", ".join(found) or "none"
+            raise InputError(f"name the class: {file}:CLASS ({noun}s in the file: {known})")
+        class_name = found[0]
+    if class_name not in classes:
+        raise unknown_name(f"class in {file}", class_name, classes)
+    chosen = classes[class_name]
+    if not issubclass(chosen, base):
+        raise InputError(f"{class_name} in {file} must be a subclass of icecore.{noun}s.{base.__name__}")
+    chosen.source_file, chosen.source_text = file, text  # type: ignore[attr-defined]
+    return chosen
+
+
+def executed(path: Path, noun: str) -> tuple[str, dict[str, type[Any]]]:
+    """A file's text, and the classes that it defines."""
+    # Under a name of its own, so that classes of two files never mix.
+    module_name = f"icecore_user_{noun}_{path.stem}_{abs(hash(path.resolve()))}"
+    module = types.ModuleType(module_name)
+    module.__file__ = str(path)
+    sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
+    try:
+        text = path.read_text(encoding="utf-8")
+        require_one_file(path, text, noun)
+        exec(compile(text, str(path), "exec"), vars(module))
+    except BaseException as error:
+        del sys.modules[module_name]
+        if isinstance(error, KeyboardInterrupt | InputError):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{path} does not import ({reason}); mend it and try again") from error
+    return text, {
+        name: value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module_name
+    }
+
+
+def require_one_file(path: Path, text: str, noun: str) -> None:
+    """A run keeps the file, and its name stands for that: what lies beside the file would be in neither."""
+    for node in ast.walk(ast.parse(text)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+        for root in {name.split(".")[0] for name in names}:
+            beside = [path.parent / f"{root}.py", path.parent / root]
+            if root != "icecore" and any(each.exists() for each in beside) and not is_installed(root, path.parent):
+                raise InputError(
+                    f"{path} imports {root}, which lies beside it and no run would keep: a {noun} is one file; put "
+                    f"both into one, or install {root} as a package"
+                )
+
+
+def is_installed(module: str, here: Path) -> bool:
+    """Whether it is found elsewhere than in this folder."""
+    try:
+        found = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    places = [] if found is None else [found.origin, *(found.submodule_search_locations or [])]
+    return any(each is not None and not Path(each).resolve().is_relative_to(here.resolve()) for each in places)
+
+
+def hash_of(text: str) -> str:
+    """Of a user's file: another text is another task, or another model."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
