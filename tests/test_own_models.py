@@ -247,5 +247,5 @@ def test_a_registered_class_that_has_changed_is_another_model(tmp_path, example,
     monkeypatch.setattr("icecore.training.config.inspect.getsource", lambda _: "class GRU: ...")
     assert ice.training.config_of(TASK, model, **SHORT).run_id != before
     with pytest.raises(InputError, match="gru is not the model of the run: the class has changed"):
-        ice.load(run.path, device="cpu")
+        ice.load(str(run.path), device="cpu")
     text_of.cache_clear()
