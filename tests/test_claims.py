@@ -11,12 +11,14 @@ from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.reporting.claims import Spent, claims_of, judge, spent_on
 from icecore.reporting.documents import filled
-from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SOLVED, Number
+from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SHORT_STRINGS_IN, SOLVED, Number
 from icecore.reporting.reasons import median_interval
 from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.tasks import make_task
+from icecore.tasks.parentheses import BALANCED
 
 
 def test_every_number_of_the_paper_has_a_cell_and_a_reason():
@@ -227,7 +229,13 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
 
 @pytest.mark.parametrize(
     ("preset", "accuracy", "is_known"),
-    [("released", 0.948, True), ("paper", 0.948, False), ("released", 0.9, False), ("readme", 0.948, False)],
+    [
+        ("released", 0.948, True),
+        ("paper", 0.973, True),
+        ("paper", 0.948, False),
+        ("released", 0.9, False),
+        ("readme", 0.948, False),
+    ],
 )
 def test_what_is_known_accounts_for_so_much_and_with_its_presets(tmp_path, preset, accuracy, is_known):
     cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], preset)}
@@ -396,3 +404,11 @@ def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
     }
     assert table1["minutes"] == "0.1", "nine seconds are .15 minutes, and printed to a tenth"
     assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")
+
+
+@pytest.mark.parametrize("preset", SHORT_STRINGS_IN)
+def test_short_balanced_strings_are_as_many_as_the_reason_says(preset):
+    items = make_task("parentheses", preset).test_items()
+    short = [item for item in items if len(item.prompt) in (3, 5, 7) and item.answer == (BALANCED,)]  # and a question
+    assert len(short) == SHORT_STRINGS_IN[preset]
+    assert len(set(short)) == 1 + 2 + 5, "all there are"
