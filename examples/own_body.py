@@ -1,11 +1,10 @@
-"""A frozen body of one's own: a GRU beside a transformer, as a sweep that goes on where it was left.
+"""A frozen body of one's own: a GRU beside a transformer, in a comparison that goes on where it was left.
 
 python examples/own_body.py     # about a minute on two cores; a second time it only prints
 """
 
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,9 +15,9 @@ from torch import Tensor
 
 import icecore as ice
 from icecore.models import MODELS, Model, Parameters, Sizes, Spec
+from icecore.reporting.comparison import points_of
 from icecore.store import Records
-from icecore.sweeps.cells import Cell
-from icecore.sweeps.runner import missing, run_missing
+from icecore.sweeps.comparison import compare, comparison
 
 
 @dataclass(frozen=True)
@@ -52,28 +51,14 @@ class GRU(Model):
 MODELS[GRU.name] = GRU  # so that its runs can be loaded
 
 
-def compare(cells: Sequence[Cell], seeds: int, folder: Path) -> dict[str, float]:
-    """The median test accuracy of each cell; what is recorded in the folder is not trained again."""
-    records = Records(folder)
-    populations = missing(cells, seeds, records, "fp32", "cpu")
-    failures = run_missing(
-        populations, records, folder, "cpu", "fp32", lambda _: None, lambda done, each: print(done.label, each)
-    )
-    assert not failures, failures
-    by_setting = {cell.setting: cell.label for cell in cells}
-    accuracies: dict[str, list[float]] = {cell.label: [] for cell in cells}
-    for record in records.by_run().values():
-        if record["setting"] in by_setting:
-            accuracies[by_setting[record["setting"]]].append(record["accuracy"])
-    return {label: statistics.median(each) for label, each in accuracies.items()}
-
-
 if __name__ == "__main__":
+    # On the command line: icecore compare needle --model transformer --model examples/own_body.py:GRU ...
     task = ice.tasks.Needle(max_pairs=4, values=16, vocabulary=25, test_size=300)
+    bodies = {"transformer": [ice.Transformer(128, init="matched")], "gru": [GRU(128)]}
     training = {"steps": 650, "batch": 128, "lr": 2e-2, "warmup_steps": 50}
-    bodies = {"GRU": GRU(128), "transformer": ice.Transformer(128, init="matched")}
-    cells = [
-        Cell(f"needle, random {name}", task, body, "embeddings", optimization=training) for name, body in bodies.items()
-    ]
-    for label, accuracy in compare(cells, 2, Path("runs/own-body")).items():
-        print(f"{label}: {accuracy:.3f}, floor {max(task.floors().values()):.3f}")
+    cells = comparison(task, bodies, ["embeddings"], optimization=training)
+    folder = Path("runs/own-body")
+    failures = compare(cells, 2, folder, on_done=lambda population, accuracy: print(population.label, accuracy))
+    assert not failures, failures
+    for point in points_of(cells, 2, Records(folder)):
+        print(f"{point.line}: {statistics.median(point.values):.1f} %, floor {point.floor:.1f}")

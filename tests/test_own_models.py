@@ -15,7 +15,9 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import Advice, InputError
 from icecore.models import MODELS, Sizes, Transformer
-from icecore.sweeps.cells import Cell
+from icecore.reporting.comparison import points_of
+from icecore.store import Records
+from icecore.sweeps.comparison import compare, comparison
 from icecore.training import RunConfig, pick_precision
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -102,17 +104,15 @@ def test_a_model_that_is_not_known_is_named(tmp_path, example, capsys):
     assert "the run has the model 'gru', which is none of transformer, lstm" in capsys.readouterr().err
 
 
-def test_the_example_is_a_sweep_that_goes_on(tmp_path, example, capsys):
+def test_a_comparison_goes_on_where_it_was(tmp_path, example):
     training = {"steps": 4, "batch": 8, "lr": 1e-2, "warmup_steps": 1}
-    cells = [
-        Cell(f"needle, {body.name}", TASK, body, "embeddings", optimization=training)
-        for body in (example.GRU(16), Transformer(width=16))
-    ]
-    first = example.compare(cells, 2, tmp_path)
-    assert set(first) == {"needle, gru", "needle, transformer"}
-    assert capsys.readouterr().out.count("seeds 0, 1") == 2
-    assert example.compare(cells, 2, tmp_path) == first
-    assert capsys.readouterr().out == "", "all of it is recorded"
+    bodies = {"gru": [example.GRU(16)], "transformer": [Transformer(width=16)]}
+    cells = comparison(TASK, bodies, ["embeddings"], optimization=training)
+    done: list[str] = []
+    for _ in range(2):
+        assert compare(cells, 2, tmp_path, on_done=lambda population, _: done.append(population.label)) == []
+    assert done == ["needle, Random, gru 16, seeds 0, 1", "needle, Random 16, seeds 0, 1"], "once, then it is recorded"
+    assert [point.line for point in points_of(cells, 2, Records(tmp_path))] == ["Random, gru", "Random"]
     records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
     assert {record["config"]["precision"] for record in records} == {"fp32"}
 

@@ -38,6 +38,7 @@ COMMANDS = [
 # What makes a command small; the last of two equal flags counts.
 SMALLER = {
     "train": "--width 16 --steps 2 --batch 4 --seeds 2 --out runs",
+    "compare": "--widths 16 --steps 2 --batch 4 --seeds 2 --warmup-steps 1 --out runs",
     "reproduce": "--dry-run",
     "analyze": "--items 5",
     "bench": "--task needle --width 16 --seconds 0.01",

@@ -16,6 +16,7 @@ from icecore.cli import (
     analyze,
     bench,
     claims,
+    compare,
     data,
     demo,
     figures,
@@ -35,7 +36,7 @@ USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.
 app = typer.Typer(
     name="icecore",
     help="What can a random transformer already do? Freeze a random body, train only the embeddings.",
-    epilog="Start with: icecore demo · icecore tasks needle · icecore reproduce --list",
+    epilog="Start with: icecore demo · icecore tasks needle · icecore compare --help · icecore reproduce --list",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -45,6 +46,7 @@ app.command("targets")(targets.command)
 app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
 app.command("prepare")(prepare.command)
 app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)
+app.command("compare", context_settings=TAKES_TASK_SETTINGS)(compare.command)
 app.command("evaluate")(runs.evaluate_command)
 app.command("show")(runs.show_command)
 app.command("sample")(sample.command)

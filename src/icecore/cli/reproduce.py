@@ -22,14 +22,13 @@ from icecore.cli.sweeps import (
     ScaleName,
     entry_names,
     require_preset,
+    told_of_progress,
     warn,
 )
-from icecore.cli.watching import watching_many
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Population
-    from icecore.training import Watch
 
 
 class Executor(StrEnum):
@@ -101,15 +100,7 @@ def reproduce_command(
     all_missing = len(populations)
     if minutes is not None:
         populations = through_in(60 * minutes, populations, results, device_name(where))
-    with watching_many(sum(population.seed_steps for population in populations)) as progress:
-
-        def watch_of(population: "Population") -> "Watch":
-            return progress.begin(population.label, population.seed_steps)
-
-        def on_done(population: "Population", accuracy: list[float]) -> None:
-            values = " ".join(f"{value:.4f}" for value in accuracy)
-            progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
-
+    with told_of_progress(populations) as (watch_of, on_done):
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:

@@ -22,22 +22,24 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
 
 
 def settings_given(
-    context: typer.Context, task: str, model_class: "type[Model]"
+    context: typer.Context, task: str, *models: "type[Model]"
 ) -> tuple[dict[str, str], dict[str, object]]:
-    """The flags that are the task's, and those that are a model's which has settings that no flag is known for."""
+    """The flags that are the task's, and those that are settings of users' models, which no command knows by itself."""
     from icecore.tasks.loading import parse_value
 
-    of_task = task_flags(context, task)
-    kinds = get_type_hints(model_class)
-    fields = {field.name: field.name.replace("_", "-") for field in dataclasses.fields(cast(Any, model_class))}
-    own_flags = flags_of(context.command)
-    of_model = {name: flag for name, flag in fields.items() if flag not in own_flags and model_class.source_text}
-    for flag in of_model.values():
+    of_task, own_flags = task_flags(context, task), flags_of(context.command)
+    kinds: dict[str, object] = {}
+    for model in models:
+        declared = get_type_hints(model)
+        names = [field.name for field in dataclasses.fields(cast(Any, model))] if model.source_text else []
+        kinds |= {name: declared[name] for name in names if name.replace("_", "-") not in {*own_flags, "width"}}
+    of_models = [name.replace("_", "-") for name in kinds]
+    for flag in of_models:
         require(flag not in of_task, f"--{flag} would be a setting of the task and of the model: rename one of them")
-    given = read_flags(context, task, [*of_task, *of_model.values()])
+    given = read_flags(context, task, [*of_task, *of_models])
     return (
-        {name: value for name, value in given.items() if name not in of_model},
-        {name: parse_value(name, value, kinds[name]) for name, value in given.items() if name in of_model},
+        {name: value for name, value in given.items() if name not in kinds},
+        {name: parse_value(name, value, kinds[name]) for name, value in given.items() if name in kinds},
     )
 
 

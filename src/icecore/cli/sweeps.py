@@ -1,13 +1,20 @@
 """What the commands of tables and figures share: scales, presets, names, and where results are."""
 
+import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from icecore.cli.watching import watching_many
 from icecore.errors import require, unknown_name
+
+if TYPE_CHECKING:
+    from icecore.sweeps.runner import Population
+    from icecore.training import Watch
 
 
 class ScaleName(StrEnum):
@@ -47,6 +54,23 @@ def entry_names(names: Sequence[str]) -> list[str]:
         entry = ENTRIES[name]
         require(entry.cells is not None, f"{name} ({entry.title}) cannot be reproduced yet: {entry.missing}")
     return list(dict.fromkeys(names))
+
+
+@contextlib.contextmanager
+def told_of_progress(
+    populations: "Sequence[Population]",
+) -> "Iterator[tuple[Callable[[Population], Watch], Callable[[Population, list[float]], None]]]":
+    """What a runner tells of populations as they begin, train and end, shown while the block runs."""
+    with watching_many(sum(population.seed_steps for population in populations)) as progress:
+
+        def watch_of(population: "Population") -> "Watch":
+            return progress.begin(population.label, population.seed_steps)
+
+        def on_done(population: "Population", accuracy: list[float]) -> None:
+            values = " ".join(f"{value:.4f}" for value in accuracy)
+            progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
+
+        yield watch_of, on_done
 
 
 def warn(message: str) -> None:

@@ -25,6 +25,25 @@ if TYPE_CHECKING:
 MOST_SEEDS = 10_000  # that train at once
 
 
+# Options that are also those of `icecore compare`.
+LAYERS = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2.")
+HEADS = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4.")
+GAIN = typer.Option(None, help="Factor on the initial matrices of the body.")
+STEPS = typer.Option(None, help="Training steps. Default: the preset's.")
+BATCH = typer.Option(None, help="Items a step. Default: the preset's.")
+LR = typer.Option(None, help="Learning rate at its peak. Default: the preset's.")
+WEIGHT_DECAY = typer.Option(None, help="AdamW's weight decay. Default: the preset's.")
+WARMUP_STEPS = typer.Option(None, help="Steps of linear warm-up. Default: 500.")
+SCHEDULE = typer.Option(None, help="cosine or constant, after the warm-up. Default: cosine.")
+CLIP = typer.Option(None, help="Largest gradient norm of a seed. Default: 1.")
+DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
+INIT = typer.Option(
+    None, help="released, paper, matched (the gain of width 1024 at every width), or matched-all (U too)."
+)
+PRECISION = typer.Option(
+    "auto", help="Of the body: fp32, tf32 or bf16 (what trains is fp32). auto: bf16 on a GPU, fp32 on the CPU."
+)
+
 LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
 
 
@@ -37,13 +56,11 @@ def command(
         help="transformer, lstm, linearized (attention is a prefix sum: Table 9), or FILE.py:CLASS: a body of yours.",
     ),
     width: int | None = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024."),
-    layers: int | None = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2."),
-    heads: int | None = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4."),
+    layers: int | None = LAYERS,
+    heads: int | None = HEADS,
     positions: int | None = typer.Option(None, help="Position embeddings. Default: the scripts'."),
-    init: str | None = typer.Option(
-        None, help="released, paper, matched (the gain of width 1024 at every width), or matched-all (U too)."
-    ),
-    gain: float | None = typer.Option(None, help="Factor on the initial matrices of the body."),
+    init: str | None = INIT,
+    gain: float | None = GAIN,
     trainable: str = typer.Option(
         "embeddings",
         help="What trains: embeddings, all, unembed, embed, token+unembed, or roles with commas (token, position, "
@@ -51,17 +68,15 @@ def command(
     ),
     seeds: str = typer.Option("1", help="How many seeds (10), or which (0,3,7). They train at once."),
     data_seed: int = typer.Option(0, help="Seed of the training data, which all seeds share."),
-    steps: int | None = typer.Option(None, help="Training steps. Default: the preset's."),
-    batch: int | None = typer.Option(None, help="Items a step. Default: the preset's."),
-    lr: float | None = typer.Option(None, help="Learning rate at its peak. Default: the preset's."),
-    weight_decay: float | None = typer.Option(None, help="AdamW's weight decay. Default: the preset's."),
-    warmup_steps: int | None = typer.Option(None, help="Steps of linear warm-up. Default: 500."),
-    schedule: str | None = typer.Option(None, help="cosine or constant, after the warm-up. Default: cosine."),
-    clip: float | None = typer.Option(None, help="Largest gradient norm of a seed. Default: 1."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    precision: str = typer.Option(
-        "auto", help="Of the body: fp32, tf32 or bf16 (what trains is fp32). auto: bf16 on a GPU, fp32 on the CPU."
-    ),
+    steps: int | None = STEPS,
+    batch: int | None = BATCH,
+    lr: float | None = LR,
+    weight_decay: float | None = WEIGHT_DECAY,
+    warmup_steps: int | None = WARMUP_STEPS,
+    schedule: str | None = SCHEDULE,
+    clip: float | None = CLIP,
+    device: str = DEVICE,
+    precision: str = PRECISION,
     out: Path = typer.Option(Path("runs"), help="Runs are kept in OUT/TASK/ID; the config names the ID."),
     resume: bool = typer.Option(False, "--resume", help="Go on with an unfinished run of this config."),
     overwrite: bool = typer.Option(False, "--overwrite", help="Start again, whatever is there."),

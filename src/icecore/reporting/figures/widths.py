@@ -15,6 +15,7 @@ from icecore.reporting.figures.drawing import (
     ORANGE,
     PURPLE,
     SKY,
+    YELLOW,
     draw_line,
     new_figure,
     save,
@@ -31,7 +32,9 @@ STYLES = {
     "Random, matched": {"color": ORANGE, "marker": "s", "linestyle": "-."},
     "Random, lr 0.005": {"color": SKY, "marker": "D", "linestyle": ":"},
     "Random, matched, lr 0.005": {"color": PURPLE, "marker": "v", "linestyle": ":"},
+    "U only": {"color": YELLOW, "marker": "X", "linestyle": ":"},
 }
+OTHERS = (ORANGE, PURPLE, SKY, GREY)
 
 
 @dataclass(frozen=True)
@@ -91,10 +94,13 @@ def line_of(cell: Cell) -> str:
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
-    """By line, those that have a style of their own first; of others each has another marker."""
-    unknown = sorted({point.line for point in points} - STYLES.keys())
-    markers = itertools.cycle("Xp<>*h")
-    others = {line: {"color": GREY, "marker": next(markers), "linestyle": "--"} for line in unknown}
+    """By line, those that have a style of their own first; others get one by one what is left."""
+    unknown = [line for line in dict.fromkeys(point.line for point in points) if line not in STYLES]
+    left = zip(itertools.cycle(OTHERS), itertools.cycle("p<>*hd"), itertools.cycle(("-.", "--", ":")), strict=False)
+    others = {
+        line: {"color": color, "marker": marker, "linestyle": dashes}
+        for line, (color, marker, dashes) in zip(unknown, left, strict=False)
+    }
     return STYLES | others
 
 
@@ -108,11 +114,12 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for panel, task in zip(panels, tasks, strict=False):
         here = [point for point in points if point.task == task]
-        for index, (line, style) in enumerate(styles_of(points).items()):
+        drawn = [(line, style) for line, style in styles_of(points).items() if any(each.line == line for each in here)]
+        for index, (line, style) in enumerate(drawn):
             along = {point.width: point for point in here if point.line == line}
-            places = [width * 1.03 ** (index - 1) for width in widths]  # side by side, so that none hides another
-            if along:
-                draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
+            aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # so that none hides another
+            places = [width * aside for width in widths]
+            draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
         panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
         ticks_at(panel, widths)
         panel.set_xlim(widths[0] / 1.25, widths[-1] * 1.25)

@@ -1,0 +1,182 @@
+"""`icecore compare`: on one task, what trains against what trains, over widths and bodies."""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from icecore.cli.figures import files_at
+from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.reproduce import list_missing
+from icecore.cli.settings import checked_task, settings_given
+from icecore.cli.sweeps import MARKDOWN, told_of_progress, warn
+from icecore.cli.train import (
+    BATCH,
+    CLIP,
+    DEVICE,
+    GAIN,
+    HEADS,
+    INIT,
+    LAYERS,
+    LR,
+    PRECISION,
+    SCHEDULE,
+    STEPS,
+    WARMUP_STEPS,
+    WEIGHT_DECAY,
+    find_body,
+    kind_of,
+    make_body,
+)
+from icecore.errors import InputError, require
+
+if TYPE_CHECKING:
+    from icecore.models import Model
+    from icecore.sweeps.cells import Cell
+    from icecore.tasks import Task
+
+
+def command(
+    context: typer.Context,
+    task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
+    preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
+    model: list[str] = typer.Option(
+        ["transformer"], help="transformer, lstm, linearized, or FILE.py:CLASS. Given again, these too."
+    ),
+    widths: str | None = typer.Option(None, help="Such as 16,64,256. Default: the paper's width, mostly 1024."),
+    trainable: list[str] = typer.Option(
+        ["unembed", "embeddings", "all"], help="What trains (see: icecore train --help). Given again, these too."
+    ),
+    seeds: int = typer.Option(3, min=1, help="Seeds of each; they train at once."),
+    layers: int | None = LAYERS,
+    heads: int | None = HEADS,
+    init: str | None = INIT,
+    gain: float | None = GAIN,
+    steps: int | None = STEPS,
+    batch: int | None = BATCH,
+    lr: float | None = LR,
+    weight_decay: float | None = WEIGHT_DECAY,
+    warmup_steps: int | None = WARMUP_STEPS,
+    schedule: str | None = SCHEDULE,
+    clip: float | None = CLIP,
+    device: str = DEVICE,
+    precision: str = PRECISION,
+    out: Path = typer.Option(
+        Path("runs"), help="Where runs and their records are kept; what is there is not repeated."
+    ),
+    figure: Path | None = typer.Option(
+        None, help="Draw accuracy against width: FILE.png, FILE.pdf, or a folder, which gets both."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
+    json: bool = JSON_OPTION,
+    markdown: bool = MARKDOWN,
+) -> None:
+    """What can a random body do on this task? Floors, the unembedding alone, embeddings, everything, side by side.
+
+    For a task of your own: icecore compare my_task.py:MyTask --widths 16,64,256 --init matched. A body of your own
+    beside the transformer: --model transformer --model my_body.py:MyBody. Settings of the task, and of bodies of your
+    own, are flags.
+
+    What is recorded is not repeated; a killed comparison goes on with the same command.
+    """
+    from icecore.reporting.comparison import points_of
+    from icecore.reporting.figures.widths import draw_widths
+    from icecore.store import Records
+    from icecore.sweeps.comparison import compare, comparison, missing_of
+    from icecore.training import device_name, pick_device
+
+    classes = {name: find_body(name) for name in model}
+    of_task, of_model = settings_given(context, task, *classes.values())
+    made = checked_task(task, preset, of_task)
+    given = {"layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
+    bodies = bodies_at(made, preset, classes, parse_widths(widths), given)
+    optimization = {
+        "steps": steps,
+        "batch": batch,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "warmup_steps": warmup_steps,
+        "schedule": schedule,
+        "clip": clip,
+    }
+    changed = {name: value for name, value in optimization.items() if value is not None}
+    cells = comparison(made, bodies, trainable, preset, changed)
+    for cell in cells:
+        cell.config((0,), "fp32")  # what is wrong with one is told before the first trains
+    if (advice := cells[0].config((0,), "fp32").optimization.advice) is not None:
+        warn(advice)
+    populations = [
+        one for each in missing_of(cells, seeds, Records(out, warn), device, precision).values() for one in each
+    ]
+    if dry_run:
+        list_missing(populations, out, device_name(pick_device(device)), json)
+        return
+    with told_of_progress(populations) as (watch_of, on_done):
+        failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
+    points = points_of(cells, seeds, Records(out))
+    files = [] if figure is None else files_at(figure, made.name)
+    if files and points:
+        draw_widths(points, f"Test accuracy: medians, and a dash for each of {seeds} seeds", files)
+    if json:
+        print_json({"points": [dataclasses.asdict(point) for point in points], "files": [str(file) for file in files]})
+    elif points:
+        show(made, cells, points, seeds, markdown)
+        print("".join(f"drawn in {file}\n" for file in files), end="")
+    for failure in failures:
+        print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
+    if failures:
+        raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
+
+
+def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: int, markdown: bool) -> None:
+    from icecore.reporting.comparison import table_of
+    from icecore.reporting.markdown import markdown_table
+
+    headings, rows = table_of(points)
+    if markdown:
+        print(markdown_table(headings, rows))
+    else:
+        what = f"{task.name}: test accuracy in %, median of {seeds} seeds (least to most)"
+        print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
+    floors = ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in task.floors().items())
+    print(f"\nfloors, which need no learning: {floors or 'none'}")
+    steps = sorted({cell.config((0,), "fp32").optimization.steps for cell in cells})
+    print(f"{' to '.join(f'{count:,}' for count in steps)} steps each; what is named trains, all else is frozen")
+
+
+def parse_widths(text: str | None) -> list[int | None]:
+    if text is None:
+        return [None]
+    try:
+        widths = sorted({int(part) for part in text.split(",") if part.strip()})
+    except ValueError:
+        raise InputError(f"--widths must be whole numbers with commas, such as 16,64,256, got '{text}'") from None
+    require(bool(widths) and widths[0] >= 1, f"--widths must be at least 1, got '{text}'")
+    return [*widths]
+
+
+def bodies_at(
+    task: "Task", preset: str, classes: "dict[str, type[Model]]", widths: Sequence[int | None], given: dict[str, Any]
+) -> "dict[str, list[Model]]":
+    """Each body at every width, by its name. Of what was given each takes what it has; none may be left over."""
+    fields = {name: {field.name for field in dataclasses.fields(each)} for name, each in classes.items()}  # type: ignore[arg-type]
+    for key, value in given.items():
+        known = any(key in each for each in fields.values())
+        require(value is None or known, f"no model of {', '.join(classes)} has {key}; drop --{key.replace('_', '-')}")
+    made = [
+        [
+            make_body(
+                task, preset, name, each, {"width": width} | {key: given[key] for key in given.keys() & fields[name]}
+            )
+            for width in widths
+        ]
+        for name, each in classes.items()
+    ]
+    bodies = {kind_of(each[0]): each for each in made}
+    require(
+        len(bodies) == len(classes), f"two of the models have one name: {', '.join(kind_of(each[0]) for each in made)}"
+    )
+    return bodies

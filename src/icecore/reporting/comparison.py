@@ -1,0 +1,40 @@
+"""What a comparison of one's own gave: a row a line of its figure, a column a width."""
+
+import statistics
+from collections.abc import Sequence
+
+from icecore.reporting.claim import seeds_by_setting
+from icecore.reporting.figures.widths import Point
+from icecore.store import Records
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.comparison import line_of
+
+
+def points_of(cells: Sequence[Cell], seeds: int, records: Records) -> list[Point]:
+    """What is recorded of the cells, of the first so many seeds; accuracies in %."""
+    by_setting = seeds_by_setting(records)
+    widths = tuple(sorted({cell.model.width for cell in cells}))
+    found: list[Point] = []
+    for cell in cells:
+        runs = [run for run in by_setting.get(cell.setting, []) if run["seed"] < seeds]
+        if runs:
+            values = tuple(sorted(100 * run["accuracy"] for run in runs))
+            floor = 100 * max(runs[0]["floors"].values(), default=0.0)
+            found.append(Point(cell.task.name, line_of(cell), cell.model.width, values, floor, widths))
+    return found
+
+
+def table_of(points: Sequence[Point]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and rows: medians, with the least and the most of several seeds that differ."""
+    widths = sorted({point.width for point in points})
+    lines = dict.fromkeys(point.line for point in points)
+    at = {(point.line, point.width): point for point in points}
+    rows = [(line, *(in_words(at.get((line, width))) for width in widths)) for line in lines]
+    return ("width", *map(str, widths)), rows
+
+
+def in_words(point: Point | None) -> str:
+    if point is None:
+        return "-"
+    least, most = f"{point.values[0]:.1f}", f"{point.values[-1]:.1f}"
+    return f"{statistics.median(point.values):.1f}" + ("" if least == most else f" ({least} to {most})")

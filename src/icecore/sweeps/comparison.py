@@ -1,0 +1,85 @@
+"""A comparison of one's own: on one task, bodies of some widths, and what of them trains."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from icecore.models import Model
+from icecore.store import Records
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.runner import Failure, Population, missing, run_missing
+from icecore.tasks import Task
+from icecore.training import Watch, pick_device, pick_precision
+
+# By what trains, as the paper calls it.
+TRAINED = {
+    "unembed": "U only",
+    "embed": "E only",
+    "token+unembed": "E_token & U",
+    "embeddings": "Random",
+    "all": "Normal",
+}
+USUAL = ("unembed", "embeddings", "all")
+OURS = "transformer"
+
+
+def comparison(
+    task: Task,
+    bodies: Mapping[str, Sequence[Model]],
+    trainables: Sequence[str] = USUAL,
+    preset: str = "released",
+    optimization: Mapping[str, Any] | None = None,
+) -> list[Cell]:
+    """A cell for every body, width and choice of what trains. `bodies` has each body at its widths, by its name."""
+    return [
+        Cell(
+            f"{task.name}, {line_name(name, trainable)} {body.width}",
+            task,
+            body,
+            trainable,
+            preset,
+            {**(optimization or {})},
+        )
+        for name, each in bodies.items()
+        for trainable in trainables
+        for body in each
+    ]
+
+
+def line_name(body: str, trainable: str) -> str:
+    what = TRAINED.get(trainable, trainable)
+    return what if body == OURS else f"{what}, {body}"
+
+
+def line_of(cell: Cell) -> str:
+    """What a cell's line in a figure, or row in a table, is called: its label without task and width."""
+    return cell.label.partition(", ")[2].rpartition(" ")[0]
+
+
+def missing_of(
+    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+) -> dict[str, list[Population]]:
+    """What is not recorded yet, by the precision that it trains in: bodies of one's own compute in float32."""
+    where = pick_device(device)
+    by_precision: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_precision.setdefault(pick_precision(precision, where, cell.model), []).append(cell)
+    return {chosen: missing(each, seeds, records, chosen, where.type) for chosen, each in by_precision.items()}
+
+
+def compare(
+    cells: Sequence[Cell],
+    seeds: int,
+    folder: Path,
+    device: str = "auto",
+    precision: str = "auto",
+    watch_of: Callable[[Population], Watch | None] = lambda _: None,
+    on_done: Callable[[Population, list[float]], None] = lambda *_: None,
+) -> list[Failure]:
+    """Train and record under `folder` what is missing there; what fails is returned, and the rest goes on."""
+    records = Records(folder)
+    return [
+        failure
+        for chosen, populations in missing_of(cells, seeds, records, device, precision).items()
+        for failure in run_missing(populations, records, folder, device, chosen, watch_of, on_done)
+    ]

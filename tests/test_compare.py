@@ -1,0 +1,113 @@
+"""`icecore compare`: what trains against what trains, over widths and bodies, on a task of one's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+from icecore.models import MODELS
+from icecore.reporting.comparison import table_of
+from icecore.reporting.figures.widths import Point, styles_of
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+REVERSAL, GRU = f"{EXAMPLES / 'reversal.py'}:Reversal", f"{EXAMPLES / 'own_body.py'}:GRU"
+SHORT = ["--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--seeds", "2", "--device", "cpu"]
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    """The example registers its body, which is taken out again."""
+    before = dict(MODELS)
+    yield
+    MODELS.clear()
+    MODELS.update(before)
+
+
+def points(capsys, *flags: str) -> list[dict]:
+    assert main(["compare", REVERSAL, *SHORT, *flags, "--json"]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+
+
+def test_a_comparison_of_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first = points(capsys, "--widths", "32,16", "--figure", "a.png")
+    assert [(point["line"], point["width"]) for point in first] == [
+        ("U only", 16),
+        ("U only", 32),
+        ("Random", 16),
+        ("Random", 32),
+        ("Normal", 16),
+        ("Normal", 32),
+    ]
+    assert all(len(point["values"]) == 2 and point["floor"] == 12.5 for point in first)
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr("icecore.sweeps.runner.train", lambda *_, **__: pytest.fail("trained again"))
+    assert points(capsys, "--widths", "16,32") == first
+    fewer = points(capsys, "--widths", "16", "--trainable", "all", "--seeds", "1")
+    assert [len(point["values"]) for point in fewer] == [1], "of more seeds that are there, those asked for"
+    assert main(["compare", REVERSAL, *SHORT, "--widths", "16,32", "--markdown"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "| width | 16 | 32 |"
+    assert [line.split(" | ")[0] for line in shown[2:5]] == ["| U only", "| Random", "| Normal"]
+    assert "floors, which need no learning: chance 12.5" in shown
+
+
+def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    bodies = ["--model", "transformer", "--model", GRU, "--widths", "16", "--trainable", "embeddings"]
+    found = points(capsys, *bodies, "--init", "matched", "--heads", "2")
+    assert [point["line"] for point in found] == ["Random", "Random, gru"]
+    configs = [json.loads(line)["config"] for line in (tmp_path / "runs" / "runs.jsonl").read_text().splitlines()]
+    models = {config["model"]["name"]: config["model"]["settings"] for config in configs}
+    assert models["gru"] == {"width": 16}
+    assert (models["transformer"]["init"], models["transformer"]["heads"]) == ("matched", 2)
+
+
+def test_what_is_missing_is_listed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", REVERSAL, *SHORT, "--widths", "16", "--dry-run"]) == 0
+    assert "3 populations, 24 seed-steps" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--widths", "16,a"], "--widths must be whole numbers with commas"),
+        (["--widths", "0"], "--widths must be at least 1"),
+        (["--widths", "30", "--heads", "4"], "width must be a multiple of heads"),
+        (["--trainable", "embedings"], "did you mean 'embeddings'?"),
+        (["--model", "lstm", "--heads", "2"], "no model of lstm has heads"),
+        (["--model", "lstm", "--model", "lstn"], "did you mean 'lstm'?"),
+        (["--lenght", "4"], "did you mean 'length'?"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_trains(tmp_path, monkeypatch, capsys, flags, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", REVERSAL, *SHORT, *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", REVERSAL, *SHORT, "--widths", "16", "--lr", "1e30", "--trainable", "embeddings"]) == 2
+    error = capsys.readouterr().err
+    assert "failed: reversal, Random 16, seeds 0, 1:" in error
+    assert "1 of 1 populations failed" in error
+
+
+def test_a_table_has_dashes_and_ranges():
+    made = [
+        Point("a", "Random", 16, (1.0, 2.0, 4.0), 5.0, (16, 32)),
+        Point("a", "Normal", 32, (9.0, 9.01), 5.0, (16, 32)),
+    ]
+    assert table_of(made) == (("width", "16", "32"), [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0")])
+
+
+def test_lines_that_the_paper_does_not_have_differ_in_their_looks():
+    lines = [f"line {number}" for number in range(8)]
+    styles = styles_of([Point("a", line, 16, (1.0,), 0.0, (16,)) for line in ("Random", *lines)])
+    looks = {(styles[line]["color"], styles[line]["marker"]) for line in lines}
+    assert len(looks) == len(lines)
