@@ -4,11 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from made_up import record_of
 
 from icecore.cli import main
-from icecore.models import MODELS
-from icecore.reporting.comparison import table_of
+from icecore.models import MODELS, Transformer
+from icecore.reporting.comparison import points_of, table_of
 from icecore.reporting.figures.widths import Point, styles_of
+from icecore.store import Records
+from icecore.sweeps.comparison import comparison
+from icecore.tasks import make_task
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 REVERSAL, GRU = f"{EXAMPLES / 'reversal.py'}:Reversal", f"{EXAMPLES / 'own_body.py'}:GRU"
@@ -64,6 +68,15 @@ def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, mo
     assert (models["transformer"]["init"], models["transformer"]["heads"]) == ("matched", 2)
 
 
+def test_seeds_of_another_precision_are_not_mixed_in(tmp_path):
+    task, body = make_task(REVERSAL, settings={"length": 6}), Transformer(width=16)
+    (cell,) = comparison(task, {"transformer": [body]}, ["embeddings"], optimization={"steps": 4})
+    Records(tmp_path).append(record_of(cell, seed, 0.9, "bf16") for seed in range(5))
+    Records(tmp_path).append(record_of(cell, seed, 0.5, "fp32") for seed in range(2))
+    (point,) = points_of([cell], 3, Records(tmp_path), device="cpu")
+    assert point.values == (50.0, 50.0)
+
+
 def test_what_is_missing_is_listed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["compare", REVERSAL, *SHORT, "--widths", "16", "--dry-run"]) == 0
@@ -81,6 +94,8 @@ def test_what_is_missing_is_listed(tmp_path, monkeypatch, capsys):
         (["--model", "lstm", "--heads", "2"], "no model of lstm has heads"),
         (["--model", "lstm", "--model", "lstn"], "did you mean 'lstm'?"),
         (["--lenght", "4"], "did you mean 'length'?"),
+        (["--widths", "16", "--figure", "a.xyz"], "must end in .png, .pdf or .svg"),
+        (["--widths", "16", "--figure", "/dev/null/a.png"], "/dev/null cannot be written to"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_trains(tmp_path, monkeypatch, capsys, flags, message):

@@ -83,10 +83,11 @@ def command(
     What is recorded is not repeated; a killed comparison goes on with the same command.
     """
     from icecore.reporting.comparison import points_of
+    from icecore.reporting.figures.drawing import require_drawable
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
     from icecore.sweeps.comparison import compare, comparison, missing_of
-    from icecore.training import device_name, pick_device
+    from icecore.training import device_name, pick_device, require_sound
 
     classes = {name: find_body(name) for name in model}
     of_task, of_model = settings_given(context, task, *classes.values())
@@ -105,7 +106,9 @@ def command(
     changed = {name: value for name, value in optimization.items() if value is not None}
     cells = comparison(made, bodies, trainable, preset, changed)
     for cell in cells:
-        cell.config((0,), "fp32")  # what is wrong with one is told before the first trains
+        require_sound(cell.config((0,), "fp32"))  # what is wrong with one is told before the first trains
+    files = [] if figure is None else files_at(figure, made.name)
+    require_drawable(files)
     if (advice := cells[0].config((0,), "fp32").optimization.advice) is not None:
         warn(advice)
     populations = [
@@ -116,8 +119,7 @@ def command(
         return
     with told_of_progress(populations) as (watch_of, on_done):
         failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
-    points = points_of(cells, seeds, Records(out))
-    files = [] if figure is None else files_at(figure, made.name)
+    points = points_of(cells, seeds, Records(out), device, precision)
     if files and points:
         draw_widths(points, f"Test accuracy: medians, and a dash for each of {seeds} seeds", files)
     if json:

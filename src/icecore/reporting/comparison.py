@@ -3,20 +3,19 @@
 import statistics
 from collections.abc import Sequence
 
-from icecore.reporting.claim import seeds_by_setting
 from icecore.reporting.figures.widths import Point
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.comparison import line_of
+from icecore.sweeps.comparison import line_of, recorded
 
 
-def points_of(cells: Sequence[Cell], seeds: int, records: Records) -> list[Point]:
+def points_of(
+    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+) -> list[Point]:
     """What is recorded of the cells, of the first so many seeds; accuracies in %."""
-    by_setting = seeds_by_setting(records)
     widths = tuple(sorted({cell.model.width for cell in cells}))
     found: list[Point] = []
-    for cell in cells:
-        runs = [run for run in by_setting.get(cell.setting, []) if run["seed"] < seeds]
+    for cell, runs in recorded(cells, seeds, records, device, precision):
         if runs:
             values = tuple(sorted(100 * run["accuracy"] for run in runs))
             floor = 100 * max(runs[0]["floors"].values(), default=0.0)

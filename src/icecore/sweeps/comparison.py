@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from icecore.models import Model
-from icecore.store import Records
+from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.runner import Failure, Population, missing, run_missing
+from icecore.sweeps.runner import Failure, Population, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import Watch, pick_device, pick_precision
 
@@ -56,15 +56,32 @@ def line_of(cell: Cell) -> str:
     return cell.label.partition(", ")[2].rpartition(" ")[0]
 
 
+def precision_of(cell: Cell, device: str, precision: str) -> str:
+    """Bodies of one's own compute in float32."""
+    return pick_precision(precision, pick_device(device), cell.model)
+
+
 def missing_of(
     cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
 ) -> dict[str, list[Population]]:
-    """What is not recorded yet, by the precision that it trains in: bodies of one's own compute in float32."""
-    where = pick_device(device)
+    """What is not recorded yet, by the precision that it trains in."""
+    kind = pick_device(device).type
     by_precision: dict[str, list[Cell]] = {}
     for cell in cells:
-        by_precision.setdefault(pick_precision(precision, where, cell.model), []).append(cell)
-    return {chosen: missing(each, seeds, records, chosen, where.type) for chosen, each in by_precision.items()}
+        by_precision.setdefault(precision_of(cell, device, precision), []).append(cell)
+    return {chosen: missing(each, seeds, records, chosen, kind) for chosen, each in by_precision.items()}
+
+
+def recorded(
+    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+) -> list[tuple[Cell, list[Record]]]:
+    """The records of each cell, of just these seeds in just this precision."""
+    known = records.by_run()
+    found = []
+    for cell in cells:
+        runs = [run_of(cell, seed, precision_of(cell, device, precision)) for seed in range(seeds)]
+        found.append((cell, [known[run] for run in runs if run in known]))
+    return found
 
 
 def compare(

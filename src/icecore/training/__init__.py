@@ -80,8 +80,7 @@ def train(
         precision=pick_precision(precision, where, model),
         **optimization,
     )
-    if not has_fast_path(model):
-        require_model(model, config.sizes, may_look_ahead=not answers_come_later(config.task.test_set()))
+    require_sound(config)
     if config.optimization.advice is not None:
         warnings.warn(config.optimization.advice, Advice, stacklevel=2)
     cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
@@ -144,6 +143,13 @@ def load(path: Path | str, device: str = "auto") -> Runs:
     return Runs(config, stored_result(folder), population, folder.path)
 
 
+def require_sound(config: RunConfig) -> None:
+    """A user's model keeps its contract."""
+    if not has_fast_path(config.model):
+        may_look_ahead = not answers_come_later(config.task.test_set())
+        require_model(config.model, config.sizes, may_look_ahead)
+
+
 def answers_come_later(test: Batch) -> bool:
     """Whether a scored position may have its answer after it, so that a model that looked ahead would read it there."""
     columns = torch.arange(test.scored.shape[1])
@@ -194,6 +200,7 @@ __all__ = [
     "load",
     "pick_device",
     "pick_precision",
+    "require_sound",
     "scored_losses",
     "stored_result",
     "train",

@@ -1,10 +1,13 @@
 """What the figures share: colours, lines of medians, and how they are finished and written."""
 
 import math
+import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from icecore.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,6 +74,19 @@ def save(figure: "Figure", title: str, paths: Sequence[Path]) -> None:
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     write(figure, paths)
+
+
+def require_drawable(paths: Sequence[Path]) -> None:
+    """Find out before the work whether figures can be written there."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    for path in paths:
+        require(
+            path.suffix[1:].lower() in known, f"cannot draw {path}: it must end in .png, .pdf or .svg, or be a folder"
+        )
+        above = next(folder for folder in path.resolve().parents if folder.exists())
+        require(above.is_dir() and os.access(above, os.W_OK), f"cannot draw {path}: {above} cannot be written to")
 
 
 def write(figure: "Figure", paths: Sequence[Path]) -> None:
