@@ -358,6 +358,9 @@ def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
     assert "| parentheses, readme |" in capsys.readouterr().out
     assert main(["claims", "fig4", "--by-preset", *at]) == 2
     assert "fig4 has no rows by preset" in capsys.readouterr().err
+    for clash in (["--by-preset", "--grid"], ["--summary", "--grid"], ["--by-preset", "--preset", "paper"]):
+        assert main(["claims", "table1", *clash, *at]) == 2
+        assert "choose one of them" in (error := capsys.readouterr().err) or "drop --preset" in error
 
 
 def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """`icecore compare`: what trains against what trains, over widths and bodies, on a task of one's own."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -113,12 +114,35 @@ def test_what_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
     assert "1 of 1 populations failed" in error
 
 
-def test_a_table_has_dashes_and_ranges():
-    made = [
+def test_a_table_has_dashes_ranges_and_counts():
+    bodies = {"transformer": [Transformer(width=width) for width in (16, 32)]}
+    cells = comparison(make_task("needle"), bodies, ["embeddings", "all", "unembed"])
+    found = [
         Point("a", "Random", 16, (1.0, 2.0, 4.0), 5.0, (16, 32)),
         Point("a", "Normal", 32, (9.0, 9.01), 5.0, (16, 32)),
     ]
-    assert table_of(made) == (("width", "16", "32"), [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0")])
+    assert table_of(cells, found, 3) == (
+        ("width", "16", "32"),
+        [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0, 2 seeds"), ("U only", "-", "-")],
+    )
+
+
+def test_what_another_process_trains_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = [*SHORT, "--widths", "16", "--trainable", "embeddings"]
+    monkeypatch.setattr("icecore.sweeps.runner.locked", lambda _: contextlib.nullcontext(False))
+    assert main(["compare", REVERSAL, *flags]) == 0
+    shown = capsys.readouterr()
+    assert "1 populations are being trained by another process" in shown.err
+    assert "Random │  -" in shown.out
+
+
+def test_what_is_judged_by_its_loss_is_not_compared_by_accuracy(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", "imitation", "--widths", "16"]) == 2
+    assert "imitation is judged by its loss" in capsys.readouterr().err
+    assert main(["compare", "needle", "--model", "lstm", "--model", "transformer"]) == 2
+    assert "give --widths" in capsys.readouterr().err
 
 
 def test_lines_that_the_paper_does_not_have_differ_in_their_looks():

@@ -294,6 +294,9 @@ def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
     assert ours.dtype == torch.float32
     torch.testing.assert_close(ours, theirs, rtol=2**-11, atol=2**-25)  # half a step of float16, also of its least
     assert not torch.equal(ours, theirs)
+    assert json.loads((kept.path / "result.json").read_text())["weights"] == "float16"
+    with pytest.raises(InputError, match="is there already"):
+        RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path)
 
 
 def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):

@@ -40,8 +40,12 @@ def claims_command(
 ) -> None:
     """The paper's numbers beside ours, from stored results; trains nothing."""
     require_preset(preset)
+    require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
+    require(not by_preset or preset == "released", "--by-preset shows every preset: drop --preset")
     require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
-    wanted = entry_names(names or (["table1"] if by_preset else ["all"]))
+    if by_preset and names in ([], ["all"]):
+        names = ["table1", "table2", "table9", "fig7"]
+    wanted = entry_names(names or ["all"])
     folder = results or DEFAULT_RESULTS[scale]
     if summary:
         show_summary(wanted, scale, preset, folder, json, markdown)

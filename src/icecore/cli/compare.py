@@ -30,6 +30,7 @@ from icecore.cli.train import (
     find_body,
     kind_of,
     make_body,
+    said,
 )
 from icecore.errors import InputError, require
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from icecore.models import Model
     from icecore.sweeps.cells import Cell
     from icecore.tasks import Task
+
+
+WORDS = "Random: embeddings train, the body is frozen; Normal: everything trains; U only: the unembedding alone."
 
 
 def command(
@@ -76,9 +80,10 @@ def command(
 ) -> None:
     """What can a random body do on this task? Floors, the unembedding alone, embeddings, everything, side by side.
 
-    For a task of your own: icecore compare my_task.py:MyTask --widths 16,64,256 --init matched. A body of your own
-    beside the transformer: --model transformer --model my_body.py:MyBody. Settings of the task, and of bodies of your
-    own, are flags.
+    For a task of your own, in minutes on two cores: icecore compare my_task.py:MyTask --widths 16,64 --init matched
+    --steps 1000 --batch 128 --lr 0.005 --warmup-steps 100. A body of your own beside the transformer: --model
+    transformer --model my_body.py:MyBody. Settings of the task, and of bodies of your own, are flags. In the table
+    "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed.
 
     What is recorded is not repeated; a killed comparison goes on with the same command.
     """
@@ -87,24 +92,29 @@ def command(
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
     from icecore.sweeps.comparison import compare, comparison, missing_of
+    from icecore.tasks import Task
     from icecore.training import device_name, pick_device, require_sound
 
     classes = {name: find_body(name) for name in model}
     of_task, of_model = settings_given(context, task, *classes.values())
     made = checked_task(task, preset, of_task)
+    require(
+        type(made).loss_floors is Task.loss_floors,
+        f"{made.name} is judged by its loss, and this compares accuracies: icecore reproduce --list has its figure",
+    )
+    require(len(classes) == 1 or widths is not None, "with several models give --widths, so that they have the same")
     given = {"layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
     bodies = bodies_at(made, preset, classes, parse_widths(widths), given)
-    optimization = {
-        "steps": steps,
-        "batch": batch,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "warmup_steps": warmup_steps,
-        "schedule": schedule,
-        "clip": clip,
-    }
-    changed = {name: value for name, value in optimization.items() if value is not None}
-    cells = comparison(made, bodies, trainable, preset, changed)
+    optimization = said(
+        steps=steps,
+        batch=batch,
+        lr=lr,
+        weight_decay=weight_decay,
+        warmup_steps=warmup_steps,
+        schedule=schedule,
+        clip=clip,
+    )
+    cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, optimization)
     for cell in cells:
         require_sound(cell.config((0,), "fp32"))  # what is wrong with one is told before the first trains
     files = [] if figure is None else files_at(figure, made.name)
@@ -120,15 +130,18 @@ def command(
     with told_of_progress(populations) as (watch_of, on_done):
         failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
     points = points_of(cells, seeds, Records(out), device, precision)
-    if files and points:
-        draw_widths(points, f"Test accuracy: medians, and a dash for each of {seeds} seeds", files)
+    left = sum(map(len, missing_of(cells, seeds, Records(out), device, precision).values())) - len(failures)
     if json:
         print_json({"points": [dataclasses.asdict(point) for point in points], "files": [str(file) for file in files]})
-    elif points:
+    else:
         show(made, cells, points, seeds, markdown)
-        print("".join(f"drawn in {file}\n" for file in files), end="")
+    if left > 0:
+        warn(f"{left} populations are being trained by another process; run this again when it is through")
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
+    if files and points:
+        draw_widths(points, "Test accuracy: medians, and a dash for each seed", files)
+        print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
     if failures:
         raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
 
@@ -137,16 +150,16 @@ def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: in
     from icecore.reporting.comparison import table_of
     from icecore.reporting.markdown import markdown_table
 
-    headings, rows = table_of(points)
+    headings, rows = table_of(cells, points, seeds)
     if markdown:
         print(markdown_table(headings, rows))
     else:
-        what = f"{task.name}: test accuracy in %, median of {seeds} seeds (least to most)"
+        what = f"{task.name}: test accuracy in %, median of {seeds} seed{'s' * (seeds > 1)} (least to most)"
         print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
     floors = ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in task.floors().items())
     print(f"\nfloors, which need no learning: {floors or 'none'}")
     steps = sorted({cell.config((0,), "fp32").optimization.steps for cell in cells})
-    print(f"{' to '.join(f'{count:,}' for count in steps)} steps each; what is named trains, all else is frozen")
+    print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 
 def parse_widths(text: str | None) -> list[int | None]:
@@ -164,14 +177,20 @@ def bodies_at(
     task: "Task", preset: str, classes: "dict[str, type[Model]]", widths: Sequence[int | None], given: dict[str, Any]
 ) -> "dict[str, list[Model]]":
     """Each body at every width, by its name. Of what was given each takes what it has; none may be left over."""
-    fields = {name: {field.name for field in dataclasses.fields(each)} for name, each in classes.items()}  # type: ignore[arg-type]
+    from icecore.models import settings_of_model
+
+    fields = {name: settings_of_model(each) for name, each in classes.items()}
     for key, value in given.items():
         known = any(key in each for each in fields.values())
         require(value is None or known, f"no model of {', '.join(classes)} has {key}; drop --{key.replace('_', '-')}")
     made = [
         [
             make_body(
-                task, preset, name, each, {"width": width} | {key: given[key] for key in given.keys() & fields[name]}
+                task,
+                preset,
+                name,
+                each,
+                {"width": width} | {key: value for key, value in given.items() if key in fields[name]},
             )
             for width in widths
         ]

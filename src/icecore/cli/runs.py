@@ -135,7 +135,9 @@ def keep_command(
     run: Path = RUN,
     seeds: str = typer.Option("3", help="How many seeds (3: the run's first three), or which (0,3,7)."),
     out: Path = typer.Option(..., help="Where to: the run is kept in a folder of its own under it."),
-    half: bool = typer.Option(False, "--half", help="16 bits a number, half the size; loads as ever."),
+    half: bool = typer.Option(
+        False, "--half", help="16 bits a number, about 3 digits: half the size, and an answer on the edge may change."
+    ),
 ) -> None:
     """Copy some seeds of a finished run, as a run of its own that every command can load."""
     from icecore.training import RunFolder
@@ -172,7 +174,7 @@ def export_command(
     chosen = config.seeds[0] if seed is None else seed
     require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}")
     model = config.model
-    if not isinstance(model, Transformer):
+    if type(model) is not Transformer:  # a subclass may compute something else
         raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
     network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
     tokenizer = None

@@ -1,7 +1,6 @@
 """A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
 
-import dataclasses
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,6 +10,7 @@ if TYPE_CHECKING:
     from icecore.models import Model
     from icecore.tasks import Task
 
+OF_ANY_MODEL = ("width", "layers", "heads", "init", "gain")  # flags that a model of any kind may have
 Command = Any  # click's, which typer has inside or beside it, by version
 # How a command must be declared to get flags that it does not know itself.
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -21,25 +21,25 @@ def task_settings(context: typer.Context, task: str) -> dict[str, str]:
     return read_flags(context, task, task_flags(context, task))
 
 
-def settings_given(
-    context: typer.Context, task: str, *models: "type[Model]"
-) -> tuple[dict[str, str], dict[str, object]]:
+def settings_given(context: typer.Context, task: str, *models: "type[Model]") -> tuple[dict[str, str], dict[str, str]]:
     """The flags that are the task's, and those that are settings of users' models, which no command knows by itself."""
-    from icecore.tasks.loading import parse_value
+    from icecore.models import settings_of_model
 
-    of_task, own_flags = task_flags(context, task), flags_of(context.command)
-    kinds: dict[str, object] = {}
-    for model in models:
-        declared = get_type_hints(model)
-        names = [field.name for field in dataclasses.fields(cast(Any, model))] if model.source_text else []
-        kinds |= {name: declared[name] for name in names if name.replace("_", "-") not in {*own_flags, "width"}}
-    of_models = [name.replace("_", "-") for name in kinds]
-    for flag in of_models:
+    of_task = task_flags(context, task)
+    names = {
+        name: name.replace("_", "-")
+        for model in models
+        if model.source_text is not None
+        for name in settings_of_model(model)
+        if name not in OF_ANY_MODEL
+    }
+    for flag in names.values():
+        require(flag not in flags_of(context.command), taken(flag, context.command, "model"))
         require(flag not in of_task, f"--{flag} would be a setting of the task and of the model: rename one of them")
-    given = read_flags(context, task, [*of_task, *of_models])
+    given = read_flags(context, task, [*of_task, *names.values()])
     return (
-        {name: value for name, value in given.items() if name not in kinds},
-        {name: parse_value(name, value, kinds[name]) for name, value in given.items() if name in kinds},
+        {name: value for name, value in given.items() if name not in names},
+        {name: value for name, value in given.items() if name in names},
     )
 
 
@@ -75,8 +75,8 @@ def flags_of(command: Command) -> list[str]:
     return [str(parameter.name).replace("_", "-") for parameter in command.params]
 
 
-def taken(name: str, command: Command) -> str:
-    return f"{command.name} has a flag --{name}: give the task's setting another name"
+def taken(name: str, command: Command, whose: str = "task") -> str:
+    return f"{command.name} has a flag --{name}: give the {whose}'s setting another name"
 
 
 def clash_of_flags(context: typer.Context, task_class: "type[Task]") -> str | None:

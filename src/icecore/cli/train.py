@@ -1,13 +1,12 @@
 """`icecore train`: a population of seeds of one model on one task."""
 
 import contextlib
-import dataclasses
 import os
 import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
@@ -94,6 +93,8 @@ def command(
 
     On several GPUs, each with its part of every batch: torchrun --nproc-per-node 8 -m icecore train needle
     """
+    from icecore.models import has_fast_path
+    from icecore.models.check import of_the_users
     from icecore.training import config_of, pick_device, train
 
     model_class = find_body(model)
@@ -101,21 +102,16 @@ def command(
     made = checked_task(task, preset, of_task)
     given = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
     chosen = make_body(made, preset, model, model_class, given)
-    optimization = {
-        "steps": steps,
-        "batch": batch,
-        "lr": lr,
-        "weight_decay": weight_decay,
-        "warmup_steps": warmup_steps,
-        "schedule": schedule,
-        "clip": clip,
-    }
-    settings = {
-        "preset": preset,
-        "data_seed": data_seed,
-        "positions": positions,
-        **{name: value for name, value in optimization.items() if value is not None},
-    }
+    optimization = said(
+        steps=steps,
+        batch=batch,
+        lr=lr,
+        weight_decay=weight_decay,
+        warmup_steps=warmup_steps,
+        schedule=schedule,
+        clip=clip,
+    )
+    settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **optimization}
     pick_device(device)
     config = config_of(made, chosen, trainable, parse_seeds(seeds), **settings)  # wrong ones are refused here
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
@@ -123,7 +119,11 @@ def command(
         announce(chosen, config.sizes, trainable)
         if (advice := config.optimization.advice) is not None:
             print(f"warning: {advice}", file=sys.stderr)
-    with watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch, told_already():
+    with (
+        watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
+        told_already(),
+        contextlib.nullcontext() if has_fast_path(chosen) else of_the_users(f"{model} failed in training"),
+    ):
         runs = train(
             made,
             chosen,
@@ -143,6 +143,11 @@ def command(
         )
     if is_first:
         report(runs, json)
+
+
+def said(**given: Any) -> dict[str, Any]:
+    """What was given; the rest is the preset's."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
@@ -169,6 +174,7 @@ def find_body(name: str) -> "type[Model]":
     """The class that `--model` names."""
     from icecore.errors import unknown_name
     from icecore.models import MODELS, Transformer, find_model
+    from icecore.models.check import require_class
     from icecore.own_files import is_file
 
     if name == LINEARIZED:
@@ -176,23 +182,29 @@ def find_body(name: str) -> "type[Model]":
     if name not in MODELS and not is_file(name):
         raise unknown_name("model", name, [*MODELS, LINEARIZED, "FILE.py:CLASS"])
     model_class = find_model(name)
-    require(dataclasses.is_dataclass(model_class), f"{name} is no dataclass: put @dataclass(frozen=True) above it")
+    require_class(model_class)
     return model_class
 
 
 def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
     """The model: the preset's settings for the task, and what was given on top."""
-    from icecore.training.presets import preset_model
+    from icecore.models import settings_of_model
+    from icecore.models.check import of_the_users, require_made
+    from icecore.tasks.loading import parse_value
+    from icecore.training.presets import preset_model, preset_sizes
 
-    fields = [field.name for field in dataclasses.fields(cast(Any, model_class))]
+    with of_the_users(f"the types of {model_class.__name__}'s fields cannot be had"):
+        kinds = get_type_hints(model_class)
+    fields = settings_of_model(model_class)
     values = preset_model(task, model_class, preset)
     if name == LINEARIZED:
         values["attention"] = "prefix-sum"
     for key, value in given.items():
         if value is not None:
             require(key in fields, f"the model {name} has no {key}; drop --{key}")
-            values[key] = value
-    return model_class(**values)
+            is_text = isinstance(value, str) and kinds[key] is not str
+            values[key] = parse_value(key, value, kinds[key]) if is_text else value
+    return require_made(model_class, values, preset_sizes(task))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -210,7 +222,9 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 def kind_of(model: "Model") -> str:
     """The model as `--model` names it."""
-    is_linearized = getattr(model, "attention", "softmax") == "prefix-sum"
+    from icecore.models import Transformer
+
+    is_linearized = type(model) is Transformer and model.attention == "prefix-sum"
     return LINEARIZED if is_linearized else model.name
 
 

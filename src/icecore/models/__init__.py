@@ -1,7 +1,16 @@
 """The models. Each is a frozen dataclass of its sizes; its parameters are a dict, apart from it."""
 
 from icecore.errors import unknown_name
-from icecore.models.base import Model, Parameters, Positions, Sizes, Spec, count_parameters, initialize
+from icecore.models.base import (
+    Model,
+    Parameters,
+    Positions,
+    Sizes,
+    Spec,
+    count_parameters,
+    initialize,
+    settings_of_model,
+)
 from icecore.models.lstm import LSTM
 from icecore.models.roles import trained_names
 from icecore.models.transformer import Transformer
@@ -39,5 +48,6 @@ __all__ = [
     "find_model",
     "has_fast_path",
     "initialize",
+    "settings_of_model",
     "trained_names",
 ]

@@ -1,10 +1,11 @@
 """What every model is: named parameters, each with a role, and a pure function of them."""
 
 import abc
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Float, Int64
@@ -83,6 +84,11 @@ class Model(abc.ABC):
         """Logits at every position, or at those of `at` alone."""
         hidden = self.hidden(parameters, tokens)
         return self.unembed(parameters, hidden if at is None else hidden[at.rows, at.columns])
+
+
+def settings_of_model(model_class: type[Model]) -> list[str]:
+    """The fields of the dataclass that it is made with."""
+    return [field.name for field in dataclasses.fields(cast(Any, model_class)) if field.init]
 
 
 def initialize(model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:

@@ -1,53 +1,117 @@
 """Does a user's model keep its contract? What breaks it is told before a number comes of it."""
 
+import contextlib
 import dataclasses
+import inspect
+import json
+import math
+import random
 import re
+from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError, require
-from icecore.models.base import Model, Parameters, Sizes, initialize
+from icecore.errors import InputError, Interrupted, require
+from icecore.models.base import Model, Parameters, Sizes, initialize, settings_of_model
+from icecore.own_files import load_class
 
-ROWS, LENGTH = 2, 8
-# One position's output may be summed in another order when others change; a model that looks ahead changes by far more.
+ROWS = 3
+MOST_TOKENS = 256  # of a row
+# Of the largest logit: what is computed in another order differs by less, what looks ahead by far more.
 ROUNDING = 1e-4
 
 
-def require_model(model: Model, sizes: Sizes, may_look_ahead: bool) -> None:
-    """Raise unless the model is what the engine takes it for.
+@contextlib.contextmanager
+def of_the_users(what: str) -> Iterator[None]:
+    """Whatever the user's own code raises is for the user to mend."""
+    try:
+        yield
+    except (InputError, Interrupted, MemoryError, OSError):
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{what} ({reason}); mend it and try again") from error
+
+
+def require_class(model_class: type[Model]) -> None:
+    """Raise unless it can be made and named."""
+    name = model_class.__name__
+    require(dataclasses.is_dataclass(model_class), f"{name} is no dataclass: put @dataclass(frozen=True) above it")
+    missing = sorted(getattr(model_class, "__abstractmethods__", ()))
+    require(not inspect.isabstract(model_class), f"{name} must define {', '.join(missing)}")
+    called = getattr(model_class, "name", None)
+    require(
+        isinstance(called, str) and bool(re.fullmatch(r"[A-Za-z0-9][\w-]*", called, re.ASCII)),
+        f"{name} has no name of letters, digits, - and _: add  name: ClassVar[str] = '...'",
+    )
+    roles = getattr(model_class, "roles", None)
+    require(isinstance(roles, tuple), f"{name} has no roles: add  roles: ClassVar[tuple[str, ...]] = (...)")
+    require("width" in settings_of_model(model_class), f"{name} has no field  width: int")
+
+
+def require_made(model_class: type[Model], values: dict[str, Any], sizes: Sizes) -> Model:
+    """The model with these settings, of which its parameters can be listed and its config written."""
+    name = model_class.__name__
+    with of_the_users(f"{name} cannot be made"):
+        model = model_class(**values)
+    with of_the_users(f"the specs of {name} cannot be had"):
+        model.specs(sizes)
+    for setting in settings_of_model(model_class):
+        value = getattr(model, setting)
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{setting} of {name} is {value!r}, which no config can hold: let it be a number, a text, or a tuple "
+                "of these"
+            ) from None
+    return model
+
+
+def require_model(model: Model, sizes: Sizes, length: int, may_look_ahead: bool) -> None:
+    """Raise unless the model is what the engine takes it for, on sequences of the task's length.
 
     It may look ahead only where a sequence's later tokens do not hold its answers.
     """
+    require_class(type(model))
     name = type(model).__name__
-    require(
-        isinstance(getattr(model, "name", None), str)
-        and bool(re.fullmatch(r"[A-Za-z0-9][\w-]*", model.name, re.ASCII)),
-        f"{name} has no name of letters, digits, - and _: add  name: ClassVar[str] = '...'",
-    )
-    require(dataclasses.is_dataclass(model), f"{name} is no dataclass: put @dataclass(frozen=True) above it")
-    require(isinstance(getattr(model, "width", None), int), f"{name} has no field  width: int")
-    try:
-        check(model, sizes, may_look_ahead)
-    except InputError:
-        raise
-    except Exception as error:  # the user's code: whatever it raises is for the user
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{name} does not compute ({reason}); mend it and try again") from error
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(sizes.vocab_size, (ROWS, min(length, MOST_TOKENS)), generator=generator)
+    with of_the_users(f"{name} does not compute"), torch.no_grad():
+        parameters: Parameters = any_parameters(model, sizes, generator)
+        if not model.logits(parameters, tokens).isfinite().all():
+            parameters = initialize(model, sizes, 0)  # some must not have just any value
+        check(model, parameters, tokens, sizes, may_look_ahead)
+        require_same_when_loaded_again(model, parameters, tokens)
+    if model.vectorizes:
+        with of_the_users(
+            f"torch.func.vmap, which trains many seeds at once, cannot run {name}: set vectorizes = False"
+        ):
+            stacked = {key: torch.stack([value, value]).requires_grad_() for key, value in parameters.items()}
+            torch.func.vmap(lambda one: model.logits(one, tokens))(stacked).sum().backward()
 
 
-@torch.no_grad()
-def check(model: Model, sizes: Sizes, may_look_ahead: bool) -> None:
-    name, length = type(model).__name__, min(LENGTH, sizes.positions)
-    parameters = initialize(model, sizes, 0)
-    tokens = torch.randint(sizes.vocab_size, (ROWS, length), generator=torch.Generator().manual_seed(0))
+def any_parameters(model: Model, sizes: Sizes, generator: torch.Generator) -> dict[str, Tensor]:
+    """As they may become in training, whatever they begin with: what begins as nothing must be seen too."""
+    return {
+        name: torch.randn(spec.shape, generator=generator) / math.sqrt(max(1, spec.shape[-1] if spec.shape else 1))
+        for name, spec in model.specs(sizes).items()
+    }
+
+
+def check(model: Model, parameters: Parameters, tokens: Tensor, sizes: Sizes, may_look_ahead: bool) -> None:
+    name = type(model).__name__
     hidden = model.hidden(parameters, tokens)
     logits = model.unembed(parameters, hidden)
-    for what, value, wanted in (("hidden", hidden, model.width), ("unembed", logits, sizes.vocab_size)):
+    for what, value, last in (("hidden", hidden, model.width), ("unembed", logits, sizes.vocab_size)):
+        wanted = (*tokens.shape, last)
         require(
-            tuple(value.shape) == (ROWS, length, wanted),
-            f"{what} of {name} gives the shape {tuple(value.shape)} for {ROWS} sequences of {length} tokens, not "
-            f"{(ROWS, length, wanted)}",
+            tuple(value.shape) == wanted,
+            f"{what} of {name} gives the shape {tuple(value.shape)} for {ROWS} sequences of {tokens.shape[1]} tokens, "
+            f"not {wanted}",
         )
     require(bool(logits.isfinite().all()), f"{name} gives logits that are not finite before any training")
     again = model.logits(parameters, tokens)
@@ -55,14 +119,55 @@ def check(model: Model, sizes: Sizes, may_look_ahead: bool) -> None:
         torch.equal(logits, again), f"{name} gives other logits for the same tokens: it must not draw random numbers"
     )
     require(
-        may_look_ahead or not looks_ahead(model, parameters, tokens, sizes),
-        f"{name} looks ahead, where the task's later tokens hold its answers: another last token changes the logits "
-        "before it; let each position see itself and what is before it alone",
+        not differ(logits[:1], model.logits(parameters, tokens[:1])),
+        f"{name} gives a sequence other logits when others are beside it: its rows must not see each other",
+    )
+    require(
+        may_look_ahead or not looks_ahead(model, parameters, tokens, logits, sizes),
+        f"{name} looks ahead, where the task's later tokens hold its answers: other tokens at the end change the "
+        "logits before them; let each position see itself and what is before it alone",
     )
 
 
-def looks_ahead(model: Model, parameters: Parameters, tokens: Tensor, sizes: Sizes) -> bool:
-    other = tokens.clone()
-    other[:, -1] = (other[:, -1] + 1) % sizes.vocab_size
-    before, after = (model.logits(parameters, each)[:, :-1] for each in (tokens, other))
-    return bool(((before - after).abs() > ROUNDING * before.abs().max().clamp_min(1)).any())
+def looks_ahead(model: Model, parameters: Parameters, tokens: Tensor, logits: Tensor, sizes: Sizes) -> bool:
+    """Whether logits change when only later tokens do: the last one, or the second half."""
+    for begin in {tokens.shape[1] // 2, tokens.shape[1] - 1}:
+        other = tokens.clone()
+        other[:, begin:] = (other[:, begin:] + 1) % sizes.vocab_size
+        if differ(logits[:, :begin], model.logits(parameters, other)[:, :begin]):
+            return True
+    return False
+
+
+def require_same_when_loaded_again(model: Model, parameters: Parameters, tokens: Tensor) -> None:
+    """A file that draws random numbers when it is loaded would be another model in every process."""
+    if model.source_file is None or model.source_text is None:
+        return
+    with other_random_numbers():
+        again = load_class(f"{model.source_file}:{type(model).__name__}", Model, "model")
+    if again.source_text == model.source_text:
+        settings = {name: getattr(model, name) for name in settings_of_model(again)}
+        twin = again(**settings)  # type: ignore[abstract]  # its subclass is not
+        require(
+            not differ(model.logits(parameters, tokens), twin.logits(parameters, tokens)),
+            f"{type(model).__name__} is another model each time its file is loaded, which draws random numbers: make "
+            "them parameters, with a Spec, so that they come from the run's seed",
+        )
+
+
+@contextlib.contextmanager
+def other_random_numbers() -> Iterator[None]:
+    """While the block runs, what is drawn from the global generators is not what it was, nor will be."""
+    python, numpy = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[]):
+        for seed in (torch.manual_seed, random.seed, np.random.seed):
+            seed(20_241_116)
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
+
+
+def differ(first: Tensor, second: Tensor) -> bool:
+    return bool(((first - second).abs() > ROUNDING * first.abs().max()).any()) if first.numel() else False

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from icecore.reporting.claim import seeds_in_words
 from icecore.reporting.figures.widths import Point
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
@@ -23,17 +24,23 @@ def points_of(
     return found
 
 
-def table_of(points: Sequence[Point]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and rows: medians, with the least and the most of several seeds that differ."""
-    widths = sorted({point.width for point in points})
-    lines = dict.fromkeys(point.line for point in points)
+def table_of(
+    cells: Sequence[Cell], points: Sequence[Point], seeds: int
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and rows: medians, with the least and the most of seeds that differ, and how many if not all."""
+    widths = sorted({cell.model.width for cell in cells})
     at = {(point.line, point.width): point for point in points}
-    rows = [(line, *(in_words(at.get((line, width))) for width in widths)) for line in lines]
+    rows = [
+        (line, *(in_words(at.get((line, width)), seeds) for width in widths))
+        for line in dict.fromkeys(line_of(cell) for cell in cells)
+    ]
     return ("width", *map(str, widths)), rows
 
 
-def in_words(point: Point | None) -> str:
+def in_words(point: Point | None, seeds: int) -> str:
     if point is None:
         return "-"
     least, most = f"{point.values[0]:.1f}", f"{point.values[-1]:.1f}"
-    return f"{statistics.median(point.values):.1f}" + ("" if least == most else f" ({least} to {most})")
+    spread = "" if least == most else f" ({least} to {most})"
+    count = "" if len(point.values) == seeds else f", {seeds_in_words(len(point.values))}"
+    return f"{statistics.median(point.values):.1f}{spread}{count}"

@@ -15,6 +15,7 @@ Warn = Callable[[str], None]
 NAME = "runs.jsonl"
 # What may differ between two records of one run: when, where and how fast it was made.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
+PLACES = ("where", "file")  # of a config's task and model
 
 
 class Records:
@@ -103,12 +104,13 @@ def differ(first: Record, second: Record) -> bool:
 
 
 def facts_of(record: Record) -> Record:
-    """Without the circumstances, of which one is where the task's data lay."""
+    """Without the circumstances, of which one is where the task's data and a user's files lay."""
     facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
-    config = facts.get("config")
-    task = config.get("task") if isinstance(config, dict) else None
-    if isinstance(task, dict) and "where" in task:
-        facts["config"] = {**facts["config"], "task": {key: value for key, value in task.items() if key != "where"}}
+    if isinstance(facts.get("config"), dict):
+        facts["config"] = {
+            part: {key: each for key, each in value.items() if key not in PLACES} if isinstance(value, dict) else value
+            for part, value in facts["config"].items()
+        }
     return facts
 
 

@@ -24,7 +24,7 @@ class Cell:
     is_looked_into: bool = False  # what is inside is measured too, while the weights are at hand
 
     def config(self, seeds: tuple[int, ...], precision: str) -> RunConfig:
-        base = preset_optimization(self.task, self.model, self.preset)
+        base = preset_optimization(self.task, self.model, self.preset, self.optimization.get("batch"))
         return RunConfig(
             task=self.task,
             model=self.model,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
+from icecore.models import Model, has_fast_path
+from icecore.models.check import of_the_users
 from icecore.store import Record, Records, remember_source
 from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
@@ -124,13 +126,19 @@ def run_missing(
             if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
                 continue
             try:
-                made = measure(population, train_population(population, runs, device, chosen, watch_of(population)))
+                with failing_of_its_own(population.cell.model):
+                    made = measure(population, train_population(population, runs, device, chosen, watch_of(population)))
             except InputError as error:
                 failures.append(Failure(population.label, str(error)))
                 continue
             stored.add(made)
             on_done(population, made.accuracy)
     return failures
+
+
+def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
+    """What a user's model raises is that population's failure; what ours does is a bug, and ends the sweep."""
+    return contextlib.nullcontext() if has_fast_path(model) else of_the_users(f"{model.name} failed in training")
 
 
 def train_population(

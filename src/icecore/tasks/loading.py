@@ -46,11 +46,14 @@ def setting_fields(task_class: type[Task]) -> list[dataclasses.Field]:
 def parse_value(key: str, text: str, kind: object) -> object:
     """A setting's text as its declared type: int, float, bool, str, a Literal, or one of these or None."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        if type(None) in typing.get_args(kind) and text.lower() == "none":
+            return None
         kind = next(option for option in typing.get_args(kind) if option is not type(None))
     if typing.get_origin(kind) is typing.Literal:
-        if text not in typing.get_args(kind):
-            raise unknown_name(f"value of {key}", text, map(str, typing.get_args(kind)))
-        return text
+        known = {str(option): option for option in typing.get_args(kind)}
+        if text not in known:
+            raise unknown_name(f"value of {key}", text, known)
+        return known[text]
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise InputError(f"{key} must be true or false, got '{text}'")
@@ -61,4 +64,8 @@ def parse_value(key: str, text: str, kind: object) -> object:
         except ValueError:
             noun = "a whole number" if kind is int else "a number"
             raise InputError(f"{key} must be {noun}, got '{text}'") from None
+    if kind is not str:
+        raise InputError(
+            f"{key} is declared as {kind}, which no flag can set: give it in Python, or change its default"
+        )
     return text

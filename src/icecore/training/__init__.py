@@ -147,7 +147,7 @@ def require_sound(config: RunConfig) -> None:
     """A user's model keeps its contract."""
     if not has_fast_path(config.model):
         may_look_ahead = not answers_come_later(config.task.test_set())
-        require_model(config.model, config.sizes, may_look_ahead)
+        require_model(config.model, config.sizes, config.task.max_length, may_look_ahead)
 
 
 def answers_come_later(test: Batch) -> bool:

@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from icecore.errors import InputError, require, require_choices, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, trained_names
+from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, settings_of_model, trained_names
 from icecore.own_files import hash_of
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
@@ -122,7 +122,7 @@ class RunConfig:
             "model": {
                 "name": self.model.name,
                 **origin_of(self.model),
-                "settings": dataclasses.asdict(cast(Any, self.model)),
+                "settings": as_read({name: getattr(self.model, name) for name in settings_of_model(type(self.model))}),
             },
             "positions": self.sizes.positions,
             "trainable": self.trainable,
@@ -172,9 +172,15 @@ def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
             f"the run has the model '{name}', which is none of {', '.join(MODELS)}: put its class into "
             "icecore.models.MODELS, in Python, before the run is loaded"
         )
-    model = find_model(name)(**value["settings"])
+    settings = {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()}
+    model = find_model(name)(**settings)
     require_unchanged(value, model, name, "model")
     return model
+
+
+def as_read(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as JSON gives them back, tuples as lists, so that what is stored compares with what is made."""
+    return json.loads(json.dumps(settings))
 
 
 def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:

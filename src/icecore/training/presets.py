@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from icecore.models import Model, Sizes
+from icecore.models import SHIPPED, Model, Sizes
 from icecore.tasks import Language, Task
 from icecore.training.config import Optimization
 
@@ -63,7 +63,12 @@ def epochs_in_steps(epochs: float, task: Language, batch: int) -> int:
 
 
 def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str, Any]:
-    """Settings of the model that the preset gives; the paper's initialization differs from the scripts'."""
+    """Settings of the model that the preset gives; the paper's initialization differs from the scripts'.
+
+    A model of the user's own has none: its fields may mean something else.
+    """
+    if not issubclass(model_class, SHIPPED):
+        return {}
     fields = model_class.__dataclass_fields__  # type: ignore[attr-defined]
     source = source_of(preset)
     of_text = MODEL_OF_TEXT.get(task.name, {}) if source == "paper" else {}

@@ -184,11 +184,13 @@ class RunFolder:
             tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
         require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
+        require(not kept.is_begun, f"{kept.path} is there already; choose another --out, or remove it first")
         kept.write_config(dataclasses.replace(config, seeds=seeds))
         with write_whole(kept.path / METRICS) as stream:
             stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
         save_tensors(kept.path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
-        write_json(kept.path / RESULT, of_chosen(read_json(self.path / RESULT)))
+        stored = {"weights": "float16"} if half else {}
+        write_json(kept.path / RESULT, of_chosen(read_json(self.path / RESULT)) | stored)
         return kept
 
     def complete_config(self) -> RunConfig:
