@@ -43,7 +43,7 @@ def claims_command(
     require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
     require(not by_preset or preset == "released", "--by-preset shows every preset: drop --preset")
     require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
-    if by_preset and names in ([], ["all"]):
+    if by_preset and (names or ["all"]) == ["all"]:
         names = ["table1", "table2", "table9", "fig7"]
     wanted = entry_names(names or ["all"])
     folder = results or DEFAULT_RESULTS[scale]
