@@ -223,7 +223,7 @@ def test_what_is_wrong_with_the_body_on_the_command_line_is_one_line(tmp_path, m
         ({"unembed": lambda _, p, _hidden: p["nothing"]}, "does not compute \\(KeyError: 'nothing'\\)"),
         ({"unembed": lambda _, p, h: (h - h.mean(0)) @ p["unembed"].T}, "its rows must not see each other"),
         (
-            {"unembed": lambda _, p, h: h / h.std(0) @ p["unembed"].T},
+            {"unembed": lambda _, p, h: h / (h - h.mean(0)).abs().sum(0) @ p["unembed"].T},
             "its rows must not see each other",
         ),  # nan of one row
         ({"name": "a body"}, "has no name of letters"),
