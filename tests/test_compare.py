@@ -94,6 +94,7 @@ def test_what_is_missing_is_listed(tmp_path, monkeypatch, capsys):
         (["--trainable", "embedings"], "did you mean 'embeddings'?"),
         (["--model", "lstm", "--heads", "2"], "no model of lstm has heads"),
         (["--model", "lstm", "--model", "lstn"], "did you mean 'lstm'?"),
+        (["--widths", "16", "--out", "/dev/null/runs"], "cannot write to /dev/null/runs"),
         (["--lenght", "4"], "did you mean 'length'?"),
         (["--widths", "16", "--figure", "a.xyz"], "must end in .png, .pdf or .svg"),
         (["--widths", "16", "--figure", "/dev/null/a.png"], "/dev/null cannot be written to"),

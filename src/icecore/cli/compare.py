@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from icecore.tasks import Task
 
 
+WIDE = 512  # for a CPU
 WORDS = "Random: embeddings train, the body is frozen; Normal: everything trains; U only: the unembedding alone."
 
 
@@ -127,6 +128,9 @@ def command(
     if dry_run:
         list_missing(populations, out, device_name(pick_device(device)), json)
         return
+    widest = max((one.cell.model.width for one in populations), default=0)
+    if pick_device(device).type == "cpu" and widest >= WIDE:
+        warn(f"on a CPU, width {widest:,} can take hours; narrower ones: --widths 16,64 --init matched")
     with told_of_progress(populations) as (watch_of, on_done):
         failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
     points = points_of(cells, seeds, Records(out), device, precision)

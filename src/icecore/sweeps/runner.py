@@ -198,7 +198,8 @@ def locked(path: Path) -> Iterator[bool]:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another folder") from error
+        folder = path.parent.parent
+        raise InputError(f"cannot write to {folder}: {error.strerror or error}; choose another folder") from error
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
