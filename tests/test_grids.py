@@ -1,0 +1,113 @@
+"""Claims laid out: as the paper prints them, by preset, in a summary, and in documents."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_up import record_of, recorded
+
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.reporting.documents import filled
+from icecore.store import Records
+from icecore.sweeps import paper
+from icecore.sweeps.paper import SCALES
+
+
+def test_the_grid_is_the_papers_layout(tmp_path, capsys):
+    recorded(tmp_path, [cell for cell in paper.table2(SCALES["paper"], "released") if "needle" in cell.label])
+    assert main(["claims", "table2", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "|  | U only | E only | E_token & U | floor |"
+    assert "| needle | 1.0 (17.7) | 11.0 (100.0) | 21.0 (98.5) | 20.0 |" in out
+    assert "| modular-addition (train) | - (47.9) | - (68.3) | - (100.0) |  |" in out
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/results.md"])
+def test_results_in_documents_are_those_of_the_records(document):
+    root = Path(__file__).parents[1]
+    text = (root / document).read_text()
+    assert "made by `make readme`" in text
+    assert filled(text, root / "results") == text, "run make readme"
+
+
+def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
+    cells = [*paper.fig7(SCALES["paper"], "released"), *paper.init(SCALES["paper"], "released")]
+    recorded(tmp_path, list({cell.setting: cell for cell in cells if "needle" in cell.label}.values()), seeds=2)
+    assert main(["claims", "all", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "| width | 16 | 32 | 64 | 128 | 256 | 512 | 1024 | floor |" in lines
+    assert any(line.startswith("| needle, Random, matched, lr 0.005 |") for line in lines)
+    assert "|  | PC Emb | PC L1 | PC L2 | neuron Emb | neuron L1 | neuron L2 |" in lines
+
+
+def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
+    for preset in ("released", "readme", "paper"):
+        chosen = [cell for cell in paper.table1(SCALES["paper"], preset) if cell.label.endswith("Random 16")]
+        recorded(tmp_path / preset, chosen, seeds=2)
+        assert main(["results", "merge", str(tmp_path / preset), "--results", str(tmp_path)]) == 0
+    capsys.readouterr()
+    at = ["--results", str(tmp_path)]
+    assert main(["claims", "table1", "--by-preset", "--json", *at]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["table1"]
+    rows = [row[0] for row in found["rows"]]
+    assert [row for row in rows if row.startswith("parentheses")] == [
+        "parentheses, released",
+        "parentheses, readme",
+        "parentheses, paper",
+    ]
+    assert "modular-addition, released" in rows
+    assert "modular-addition, readme" not in rows, "its settings are the scripts'"
+    assert main(["claims", "--by-preset", "--markdown", *at]) == 0
+    assert "| parentheses, readme |" in capsys.readouterr().out
+    assert main(["claims", "fig4", "--by-preset", *at]) == 2
+    assert "fig4 has no rows by preset" in capsys.readouterr().err
+    for clash in (["--by-preset", "--grid"], ["--summary", "--grid"], ["--by-preset", "--preset", "paper"]):
+        assert main(["claims", "table1", *clash, *at]) == 2
+        assert "choose one of them" in (error := capsys.readouterr().err) or "drop --preset" in error
+
+
+def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):
+    (cell,) = [
+        cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "decimal-addition, Random 16"
+    ]
+    Records(tmp_path).append(record_of(cell, seed, 0.5) | {"exact_match": 0.25} for seed in range(2))
+    assert main(["claims", "table1", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
+    assert "| decimal-addition (whole answers) |  | 25.0 |  |  |  |  |" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_filled"),
+    [
+        ("a\n<!-- results of table9, made by `make readme` -->\nold\n<!-- end of results -->\nz\n", True),
+        ("a\n<!-- results of table1 by preset, made by `make readme` --><!-- end of results -->\nz\n", True),
+        ("a\n<!-- results of table9, made by `make readme` -->\nold\n", False),
+        ("a\n<!-- results of table99, made by `make readme` -->\n<!-- end of results -->\n", False),
+    ],
+)
+def test_documents_are_filled_between_their_marks(tmp_path, text, is_filled):
+    if not is_filled:
+        with pytest.raises(InputError, match="results of table9"):
+            filled(text, tmp_path)
+        return
+    once = filled(text, tmp_path)
+    assert once.startswith("a\n<!-- results of table")
+    assert once.endswith("<!-- end of results -->\nz\n")
+    assert "old" not in once
+    assert filled(once, tmp_path) == once
+
+
+def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
+    cells = paper.table1(SCALES["paper"], "released")[:3]  # modular addition: 100.0, 1.3 and 100.0 in the paper
+    accuracies = zip(cells, (0.999, 0.5, 0.995), strict=True)
+    Records(tmp_path).append(record_of(cell, seed, accuracy) for cell, accuracy in accuracies for seed in range(3))
+    assert main(["claims", "table1", "fig7", "--summary", "--json", "--results", str(tmp_path)]) == 0
+    table1, fig7 = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]
+    assert {key: table1[key] for key in ("reproduced", "differ", "not run", "seeds")} == {
+        "reproduced": "2",
+        "differ": "1",
+        "not run": "17",
+        "seeds": "3",
+    }
+    assert table1["minutes"] == "0.1", "nine seconds are .15 minutes, and printed to a tenth"
+    assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")

@@ -1,0 +1,263 @@
+"""Bodies in files of one's own, on the command line: kept with their runs, checked first, one line if they break."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import SHORT, TASK, Stop, stop_after
+
+import icecore as ice
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.models import find_model
+
+SHIFTED = """
+from dataclasses import dataclass
+from typing import ClassVar
+from icecore.models import Transformer
+
+@dataclass(frozen=True)
+class Shifted(Transformer):
+    by: float = 0.0
+    name: ClassVar[str] = "shifted"
+
+    def unembed(self, parameters, hidden):
+        return super().unembed(parameters, hidden) + self.by
+"""
+FLAGS = [
+    "--max-pairs",
+    "3",
+    "--values",
+    "8",
+    "--vocabulary",
+    "20",
+    "--test-size",
+    "100",
+    "--steps",
+    "4",
+    "--batch",
+    "8",
+]
+FLAGS += ["--warmup-steps", "1", "--width", "16", "--device", "cpu", "--out", "runs", "--json"]
+
+
+def trained_by_command(capsys, *flags: str) -> dict[str, Any]:
+    assert main(["train", "needle", "--model", *flags, *FLAGS]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_a_body_in_a_file_trains_on_the_command_line_and_is_kept_with_its_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.py"
+    file.write_text(SHIFTED)
+    first = trained_by_command(capsys, "mine.py:Shifted")
+    assert (Path(first["run"]) / "model.py").read_text() == SHIFTED
+    moved = tmp_path / "elsewhere.py"
+    file.rename(moved)
+    assert main(["evaluate", first["run"], "--json"]) == 0, "its folder is all that a run needs"
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["accuracy"] == first["accuracy"]
+    assert main(["keep", first["run"], "--seeds", "0,", "--out", "kept"]) == 0
+    assert (tmp_path / "kept" / "needle" / first["run_id"] / "model.py").exists()
+    capsys.readouterr()
+    assert trained_by_command(capsys, "elsewhere.py")["run_id"] == first["run_id"], "where a file lies is no matter"
+    assert trained_by_command(capsys, "elsewhere.py", "--by", "1.5")["run_id"] != first["run_id"]
+    moved.write_text(SHIFTED.replace("+ self.by", "- self.by"))
+    assert trained_by_command(capsys, "elsewhere.py")["run_id"] != first["run_id"], "another text is another model"
+    copy = Path(first["run"]) / "model.py"
+    copy.write_text(SHIFTED.replace("+", "-"))
+    assert main(["evaluate", first["run"]]) == 2
+    assert "is not the model of the run: the file has changed" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_the_body_on_the_command_line_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SHIFTED)
+    (tmp_path / "taken.py").write_text(SHIFTED.replace('"shifted"', '"transformer"'))
+    (tmp_path / "clash.py").write_text(SHIFTED.replace("by: float", "values: float"))
+    for model, more, message in (
+        ("mine.py:Shiftet", [], "did you mean 'Shifted'?"),
+        ("mine", [], "unknown model 'mine'"),
+        ("lstn", [], "did you mean 'lstm'?"),
+        ("none.py:A", [], "there is no file none.py"),
+        ("mine.py", ["--by", "much"], "by must be a number, got 'much'"),
+        ("mine.py", ["--bye", "1"], "unknown flag of train needle 'bye'"),
+        ("lstm", ["--by", "1"], "unknown flag of train needle 'by'"),
+        ("taken.py", [], "'transformer' is a model of icecore: Shifted needs a name of its own"),
+        ("clash.py", [], "--values would be a setting of the task and of the model"),
+    ):
+        assert main(["train", "needle", "--model", model, *more, *FLAGS]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("error:") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+LOOKING = """
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from icecore.models import Model, Spec
+
+@dataclass(frozen=True)
+class Looking(Model):
+    width: int = 16
+    scale: float = SCALE
+    name: ClassVar[str] = "looking"
+    roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "mix")
+
+    def specs(self, sizes):
+        return {
+            "token": Spec((sizes.vocab_size, self.width), "token", 0.02),
+            "gate": Spec((self.width,), "mix", self.scale),
+            "unembed": Spec((sizes.vocab_size, self.width), "unembed", 0.02),
+        }
+
+    def hidden(self, parameters, tokens):
+        own = parameters["token"][tokens]
+        later = torch.cat([own[:, FIRST:], torch.zeros_like(own[:, :FIRST])], dim=1)
+        return own + later * parameters["gate"]
+
+    def unembed(self, parameters, hidden):
+        return hidden @ parameters["unembed"].T
+"""
+
+
+@pytest.mark.parametrize("scale", ["0.02", "0.0"])
+@pytest.mark.parametrize("first", ["1", "5"])
+def test_small_and_distant_looks_ahead_are_seen_too(tmp_path, scale, first):
+    """Also of a gate that begins at zero, and opens in training."""
+    file = tmp_path / "looking.py"
+    file.write_text(LOOKING.replace("SCALE", scale).replace("FIRST", first))
+    addition = ice.tasks.DecimalAddition(digits=4, test_size=50)
+    with pytest.raises(InputError, match="Looking looks ahead"):
+        ice.train(addition, find_model(f"{file}:Looking")(), **SHORT)
+
+
+@pytest.mark.parametrize("drawn", ["torch.randn(16)", "torch.tensor(numpy.random.randn(16)).float()"])
+def test_a_file_that_draws_its_body_when_it_is_loaded_is_refused(tmp_path, drawn):
+    file = tmp_path / "drawn.py"
+    text = LOOKING.replace("SCALE", "0.0").replace('later * parameters["gate"]', "MIX")
+    file.write_text(text.replace("FIRST", "1").replace("@dataclass", f"import numpy\nMIX = {drawn}\n\n@dataclass"))
+    with pytest.raises(InputError, match="another model each time its file is loaded"):
+        ice.train(TASK, find_model(f"{file}:Looking")(), **SHORT)
+
+
+ODD = {
+    "no name": ('    name: ClassVar[str] = "odd"\n', "", "has no name of letters"),
+    "no roles": ("    roles", "    rules", "has no roles"),
+    "no hidden": ("def hidden", "def hiden", "must define hidden"),
+    "specs that fail": ("return {", "return None + {", "the specs of Odd cannot be had"),
+    "a check that fails": (
+        "    def specs",
+        "    def __post_init__(self):\n        assert self.width == 3\n\n    def specs",
+        "Odd cannot be made",
+    ),
+    "no JSON": ("width: int = 16", "width: int = 16\n    kind: object = torch.float32", "which no config can hold"),
+    "types that are not there": (
+        "width: int = 16",
+        "width: int = 16\n    kind: 'Path' = 'a'",
+        "the types of Odd's fields",
+    ),
+    "a flag's name": (
+        "width: int = 16",
+        "width: int = 16\n    steps: int = 3",
+        "train has a flag --steps: give the model's",
+    ),
+    "an error later": (
+        "own = parameters",
+        "assert not torch.is_grad_enabled()\n        own = parameters",
+        "cannot run Odd",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "message"), ODD.values(), ids=ODD)
+def test_odd_bodies_are_one_line_on_the_command_line(tmp_path, monkeypatch, capsys, old, new, message):
+    monkeypatch.chdir(tmp_path)
+    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1").replace("Looking", "Odd").replace("looking", "odd")
+    assert text.count(old) == 1
+    (tmp_path / "odd.py").write_text(text.replace(old, new))
+    assert main(["train", "needle", "--model", "odd.py:Odd", *FLAGS]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("error:") == 1
+
+
+def test_a_body_that_fails_in_training_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1")
+    (tmp_path / "late.py").write_text(
+        text.replace("own = par", "assert len(tokens) < 4, 'too many'\n        own = par")
+    )
+    assert main(["train", "needle", "--model", "late.py:Looking", *FLAGS]) == 2
+    assert "late.py:Looking failed in training (AssertionError: too many)" in capsys.readouterr().err
+    flags = ["--widths", "16", "--seeds", "1", "--trainable", "all", *FLAGS]
+    del flags[flags.index("--width") : flags.index("--width") + 2]
+    assert main(["compare", "needle", "--model", "late.py:Looking", "--model", "transformer", *flags]) == 2
+    shown = capsys.readouterr()
+    assert (
+        "failed: needle, Normal, looking 16, seed 0: looking failed in training (AssertionError: too many)" in shown.err
+    )
+    assert [point["line"] for point in json.loads(shown.out.splitlines()[-1])["points"]] == ["Normal"], (
+        "the rest went on"
+    )
+
+
+def test_settings_that_are_tuples_or_made_later_are_kept_and_gone_on_with(tmp_path):
+    file = tmp_path / "tuples.py"
+    fields = "width: int = 16\n    sizes: tuple[int, ...] = (1, 2)\n    depth: int = field(init=False, default=2)"
+    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1").replace("width: int = 16", fields)
+    file.write_text(text.replace("import dataclass", "import dataclass, field"))
+    model = find_model(f"{file}:Looking")()
+    with pytest.raises(Stop):
+        ice.train(TASK, model, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+    runs = ice.train(TASK, model, out=tmp_path, resume=True, log_every=1, checkpoint_every=2, **SHORT)
+    assert vars(ice.load(str(runs.path), "cpu").config.model) == vars(model)
+
+
+def test_a_body_has_its_own_defaults_not_the_papers(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1")
+    (tmp_path / "own.py").write_text(text.replace("width: int = 16", "width: int = 16\n    init: str = 'orthogonal'"))
+    run = trained_by_command(capsys, "own.py:Looking")["run"]
+    assert json.loads((Path(run) / "config.json").read_text())["model"]["settings"]["init"] == "orthogonal"
+
+
+def test_a_subclass_is_neither_exported_nor_looked_into_as_a_transformer(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(SHIFTED)
+    run = trained_by_command(capsys, "mine.py:Shifted", "--by", "2")["run"]
+    for command in (["export", run, "exported"], ["analyze", run]):
+        assert main(command) == 2
+        assert "the run has the model shifted" in capsys.readouterr().err
+
+
+def test_records_agree_wherever_a_file_lay(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(SHIFTED)
+        flags = [flag for flag in FLAGS if flag not in ("--width", "16")]
+        assert (
+            main(
+                [
+                    "compare",
+                    "needle",
+                    "--model",
+                    f"{folder}/mine.py:Shifted",
+                    "--widths",
+                    "16",
+                    "--seeds",
+                    "1",
+                    "--trainable",
+                    "all",
+                    *flags,
+                    "--out",
+                    folder,
+                ]
+            )
+            == 0
+        )
+    assert main(["results", "merge", "there", "--results", "here"]) == 0
+    assert "0 records added" in capsys.readouterr().out
