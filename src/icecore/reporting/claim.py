@@ -45,6 +45,12 @@ def seeds_in_words(count: int) -> str:
     return "1 seed" if count == 1 else f"{count} seeds"
 
 
+def seeds_of(claims: Sequence[Claim]) -> str:
+    """Of how many seeds they are: `3`, `1 to 10`, or nothing."""
+    counts = sorted({claim.n for claim in claims if claim.n})
+    return " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
+
+
 def verdict_of(ours: float | None, agrees: bool) -> str:
     return "not run" if ours is None else "reproduced" if agrees else "differs"
 

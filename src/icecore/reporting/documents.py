@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from icecore.errors import InputError
+from icecore.reporting.claim import seeds_of
 from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of, preset_grid_of
 from icecore.reporting.markdown import markdown_table
@@ -23,11 +24,10 @@ def results_table(name: str, results: Path) -> str:
     """A table or figure, how many seeds it has, and why some numbers differ from the paper's."""
     claims = claims_of([name], "paper", "released", Records(results))
     headings, rows = grid_of(claims)
-    counts = sorted({claim.n for claim in claims if claim.n})
-    seeds = " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
+    seeds = seeds_of(claims)
     text = {"": "Nothing is measured so far. ", "1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
     missing = sum(claim.n == 0 for claim in claims)
-    if counts and missing:
+    if seeds and missing:
         text += f"{len(claims) - missing} of the {len(claims)} cells are measured so far, the others have a dash. "
     differences = [
         f"- {claim.cell}: {claim.remarks or 'unexplained'}." for claim in claims if claim.verdict == "differs"

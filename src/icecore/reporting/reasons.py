@@ -13,6 +13,7 @@ from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, rates
 
 FEW = 3  # fewer seeds are no ground to look for reasons
 LEVEL = 0.95
+PRESET = "--preset "  # begins the name of such a change
 
 
 def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cell]]:
@@ -24,7 +25,7 @@ def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cel
     for other in PRESETS:
         for cell in make(SCALES[scale], other):
             if cell.setting != own.get(cell.label, cell.setting):
-                found[cell.label][f"--preset {other}"] = cell
+                found[cell.label][f"{PRESET}{other}"] = cell
     for cell in rates(SCALES[scale], preset):
         label, _, rate = cell.label.rpartition(", ")
         found[label][rate] = cell
@@ -35,7 +36,8 @@ def reasons_of(label: str, number: Number, preset: str, each: Precisions, change
     """Notes on a number that differs, from the cell's records and those of it `changed`.
 
     It is explained by what is known of the cell, by its seeds' spread, or by as many seeds as are a ground, of the
-    cell in another precision or with one change, that have the paper's number.
+    cell in another precision or with another preset, that have the paper's number. A rate that the paper did not use
+    is a hint on the cell, and no explanation of the paper's number.
     """
     counted = of_most_seeds(each)
     values = percentages(counted, number)
@@ -49,7 +51,7 @@ def reasons_of(label: str, number: Number, preset: str, each: Precisions, change
         runs = others.get(precision_of(counted)) or of_most_seeds(others)
         found = percentages(runs, number)
         if found:
-            is_explained |= explains(found, number)
+            is_explained |= change.startswith(PRESET) and explains(found, number)
             also = "" if precision_of(runs) == precision_of(counted) else f" in {precision_of(runs)}"
             notes.append(f"with {change}{also}: {statistics.median(found):.1f}, {seeds_in_words(len(found))}")
     if not is_explained:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from icecore.reporting.claim import Claim
+from icecore.reporting.claim import Claim, seeds_of
 from icecore.reporting.claims import claims_of, spent_on
 from icecore.store import Records
 from icecore.sweeps.paper import ENTRIES
@@ -35,8 +35,4 @@ def summary_of(names: Sequence[str], scale: str, preset: str, records: Records) 
 def counted(claims: Sequence[Claim]) -> tuple[str, ...]:
     """How many have each verdict, and of how many seeds they are."""
     counts = Counter(claim.verdict for claim in claims)
-    seeds = sorted({claim.n for claim in claims if claim.n})
-    return (
-        *(str(counts[verdict] or "") for verdict in VERDICTS.values()),
-        " to ".join(map(str, dict.fromkeys((*seeds[:1], *seeds[-1:])))),
-    )
+    return (*(str(counts[verdict] or "") for verdict in VERDICTS.values()), seeds_of(claims))

@@ -2,11 +2,12 @@
 
 from icecore.store.files import read_json, remove_remains, write_json, write_whole
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
-from icecore.store.records import Record, Records
+from icecore.store.records import PLACES, Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
 
 __all__ = [
     "COMMAND_VARIABLE",
+    "PLACES",
     "Record",
     "Records",
     "command",

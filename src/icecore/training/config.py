@@ -14,6 +14,7 @@ from typing import Any, Literal
 from icecore.errors import InputError, require, require_choices, unknown_name
 from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, settings_of_model, trained_names
 from icecore.own_files import hash_of
+from icecore.store import PLACES
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
@@ -236,8 +237,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config as JSON, without where its data and a user's files lie."""
     return dict(config) | {
-        part: {key: value for key, value in config.get(part, {}).items() if key not in ("where", "file")}
-        for part in COPIES
+        part: {key: value for key, value in config.get(part, {}).items() if key not in PLACES} for part in COPIES
     }
 
 
