@@ -108,7 +108,7 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
     assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", *at]) == 0
     first, total, advice = capsys.readouterr().out.splitlines()
     assert first == "needle, Random 1024, seeds 0, 1, 2: 30,000 seed-steps"
-    assert total == "1 populations, 30,000 seed-steps"
+    assert total == "1 population, 30,000 seed-steps"
     assert "no time can be estimated" in advice
     only = ["--only", "needle, Random 16", "--json"]
     assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", *only, *at]) == 0

@@ -112,7 +112,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(tmp_path, monkeypatch, capsys):
     assert main(["compare", REVERSAL, *SHORT, "--widths", "16", "--lr", "1e30", "--trainable", "embeddings"]) == 2
     error = capsys.readouterr().err
     assert "failed: reversal, Random 16, seeds 0, 1:" in error
-    assert "1 of 1 populations failed" in error
+    assert "1 of 1 population failed" in error
 
 
 def test_a_table_has_dashes_ranges_and_counts():
@@ -134,7 +134,7 @@ def test_what_another_process_trains_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("icecore.sweeps.runner.locked", lambda _: contextlib.nullcontext(False))
     assert main(["compare", REVERSAL, *flags]) == 0
     shown = capsys.readouterr()
-    assert "1 populations are being trained by another process" in shown.err
+    assert "another process is training 1 population;" in shown.err
     assert "Random │  -" in shown.out
 
 

@@ -98,6 +98,34 @@ def test_an_interrupted_sweep_asks_for_no_flag_that_it_has_not(tmp_path, monkeyp
     assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; go on with the same command"
 
 
+def test_seeds_that_began_together_go_on_together_when_more_are_wanted(tmp_path):
+    records, runs = Records(tmp_path), tmp_path / "runs"
+
+    def interrupt(_progress):
+        raise KeyboardInterrupt
+
+    (begun,) = runner.missing(CELLS[:1], 2, records, "fp32", "cpu")
+    with pytest.raises(KeyboardInterrupt):
+        runner.train_population(begun, runs, "cpu", "fp32", interrupt)
+    groups = {
+        (seeds, most): [one.seeds for one in runner.missing(CELLS[:1], seeds, records, "fp32", "cpu", most, runs)]
+        for seeds, most in ((4, None), (2, None), (1, None), (4, 1))
+    }
+    assert groups == {
+        (4, None): [(0, 1), (2, 3)],
+        (2, None): [(0, 1)],
+        (1, None): [(0,)],
+        (4, 1): [(0,), (1,), (2,), (3,)],
+    }
+    assert [one.seeds for one in runner.missing(CELLS[:1], 4, records, "tf32", "cpu", None, runs)] == [(0, 1, 2, 3)]
+    write_json(runs / "needle" / "broken" / "config.json", {"precision": "fp32", "task": [], "seeds": 1})
+    assert [one.seeds for one in runner.missing(CELLS, 3, records, "fp32", "cpu", None, runs)] == [
+        (0, 1),
+        (2,),
+        (0, 1, 2),
+    ]
+
+
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
     hopeless = Cell("hopeless", CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38})
     records = Records(tmp_path)

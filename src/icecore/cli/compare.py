@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.figures import files_at
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MARKDOWN, told_of_progress, warn
@@ -140,14 +140,16 @@ def command(
     else:
         show(made, cells, points, seeds, markdown)
     if left > 0:
-        warn(f"{left} populations are being trained by another process; run this again when it is through")
+        warn(f"another process is training {counted(left, 'population')}; run this again when it is through")
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     if files and points:
         draw_widths(points, "Test accuracy: medians, and a dash for each seed", files)
         print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
     if failures:
-        raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
+        raise InputError(
+            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
+        )
 
 
 def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: int, markdown: bool) -> None:
@@ -158,7 +160,7 @@ def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: in
     if markdown:
         print(markdown_table(headings, rows))
     else:
-        what = f"{task.name}: test accuracy in %, median of {seeds} seed{'s' * (seeds > 1)} (least to most)"
+        what = f"{task.name}: test accuracy in %, median of {counted(seeds, 'seed')} (least to most)"
         print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
     floors = ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in task.floors().items())
     print(f"\nfloors, which need no learning: {floors or 'none'}")

@@ -16,6 +16,10 @@ def print_json(value: object) -> None:
     print(json.dumps(value))
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[Thing]:
     """The same things, with a bar and an ETA on standard error where that is a terminal."""
     from rich.console import Console

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
@@ -92,7 +92,7 @@ def reproduce_command(
         return
     where = pick_device(device)
     chosen = pick_precision(precision, where)
-    populations = missing(cells, seeds, records, chosen, where.type, at_once)
+    populations = missing(cells, seeds, records, chosen, where.type, at_once, runs)
     if dry_run:
         list_missing(populations, results, device_name(where), json)
         return
@@ -110,9 +110,12 @@ def reproduce_command(
     show_claims(entry_names(names), scale, preset, results, json, markdown, grid)
     if not json:
         left = f"; {all_missing - len(populations)} left for another time" if all_missing > len(populations) else ""
-        print(f"{len(populations) - len(failures)} populations in {time.monotonic() - started:.0f} s{left}")
+        done = counted(len(populations) - len(failures), "population")
+        print(f"{done} in {time.monotonic() - started:.0f} s{left}")
     if failures:
-        raise InputError(f"{len(failures)} of {len(populations)} populations failed; see above, mend and run again")
+        raise InputError(
+            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
+        )
 
 
 def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
@@ -220,10 +223,11 @@ def list_missing(populations: "Sequence[Population]", results: Path, device: str
         total += seconds or 0.0
         estimate = "" if seconds is None else f", about {seconds:,.0f} s"
         print(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
-    known = f", about {total / 60:,.0f} minutes" if total else ""
+    known = f", about {counted(round(total / 60), 'minute')}" if total else ""
     if bench is not None and any(bench.seconds(population) is None for population in populations):
         known += " without those that the bench has no row for"
-    print(f"{len(populations)} populations, {sum(one.seed_steps for one in populations):,} seed-steps{known}")
+    seed_steps = sum(one.seed_steps for one in populations)
+    print(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
     if bench is None:
         print(
             f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"

@@ -69,7 +69,8 @@ def missing_of(
     by_precision: dict[str, list[Cell]] = {}
     for cell in cells:
         by_precision.setdefault(precision_of(cell, device, precision), []).append(cell)
-    return {chosen: missing(each, seeds, records, chosen, kind) for chosen, each in by_precision.items()}
+    folder = records.path.parent  # runs lie beside their records
+    return {chosen: missing(each, seeds, records, chosen, kind, runs=folder) for chosen, each in by_precision.items()}
 
 
 def recorded(

@@ -10,10 +10,11 @@ from pathlib import Path
 from icecore.errors import InputError
 from icecore.models import Model, has_fast_path
 from icecore.models.check import of_the_users
-from icecore.store import Record, Records, remember_source
+from icecore.store import Record, Records, read_json, remember_source
 from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
+from icecore.training.run_folder import CONFIG
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
 
@@ -40,19 +41,50 @@ def run_of(cell: Cell, seed: int, precision: str) -> str:
 
 
 def missing(
-    cells: Sequence[Cell], seeds: int, records: Records, precision: str, device: str, at_once: int | None = None
+    cells: Sequence[Cell],
+    seeds: int,
+    records: Records,
+    precision: str,
+    device: str,
+    at_once: int | None = None,
+    runs: Path | None = None,
 ) -> list[Population]:
-    """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once."""
+    """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once.
+
+    Seeds that have begun together under `runs` stay together, so that they go on from their checkpoint.
+    """
     stored = Stored(records)
+    begun = begun_together(runs, precision) if runs else {}
     looked_into = {cell.setting for cell in cells if cell.is_looked_into}
     found: list[Population] = []
     for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
         chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
         wanted = [seed for seed in range(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
-        found += [Population(chosen, tuple(wanted[begin : begin + fit])) for begin in range(0, len(wanted), fit)]
+        found += [Population(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
     order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
     return sorted(found, key=lambda population: order[population.cell.setting])
+
+
+def grouped(wanted: Sequence[int], most: int, begun: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The wanted seeds, at most so many in a group; groups that have begun first, as far as all of one is wanted."""
+    left, groups = list(wanted), []
+    for group in begun:
+        if len(group) <= most and set(group) <= set(left):
+            groups.append(group)
+            left = [seed for seed in left if seed not in group]
+    return groups + [tuple(left[begin : begin + most]) for begin in range(0, len(left), most)]
+
+
+def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]]]:
+    """By setting, the seeds of each run that was begun under `runs`."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for path in sorted(runs.glob(f"*/*/{CONFIG}")):
+        with contextlib.suppress(InputError, AttributeError, KeyError, TypeError, ValueError):  # no config
+            config = read_json(path)
+            if config["precision"] == precision:
+                found.setdefault(setting_of(config), []).append(tuple(map(int, config["seeds"])))
+    return found
 
 
 class Stored:
