@@ -14,7 +14,8 @@ import torch
 
 from icecore.tasks import TASKS, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
-from icecore.tasks.parentheses import balanced_strings, plain_balanced
+from icecore.tasks.parentheses import plain_balanced
+from icecore.tasks.parenthesis_strings import balanced_strings
 
 STREAMING = [
     task_class(**task_class.presets[preset])
