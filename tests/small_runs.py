@@ -1,11 +1,13 @@
 """A small run that tests of runs on disk share."""
 
+import json
 import shutil
 from pathlib import Path
 
 import torch
 
 import icecore as ice
+from icecore.cli import main
 from icecore.models import Transformer
 from icecore.store import load_tensors
 from icecore.tasks import Needle
@@ -14,6 +16,21 @@ TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
 MODEL = Transformer(width=16, init="matched")
 SHORT = {"steps": 12, "batch": 16, "lr": 1e-2, "warmup_steps": 4, "seeds": 2}
 CPU = torch.device("cpu")
+FLAGS = ["--max-pairs", "3", "--values", "20", "--vocabulary", "40", "--test-size", "200", "--width", "16"]
+FLAGS += [
+    "--init",
+    "matched",
+    "--seeds",
+    "2",
+    "--batch",
+    "16",
+    "--lr",
+    "0.01",
+    "--warmup-steps",
+    "4",
+    "--device",
+    "cpu",
+]
 
 
 class Stop(Exception):
@@ -42,3 +59,8 @@ def copied(whole, tmp_path) -> Path:
 def train_whole(tmp_path_factory) -> ice.Runs:
     """A run that nothing has happened to."""
     return ice.train(TASK, MODEL, out=tmp_path_factory.mktemp("whole"), **SHORT)
+
+
+def run_json(capsys, *arguments) -> dict:
+    assert main([str(argument) for argument in arguments]) == 0
+    return json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -1,0 +1,137 @@
+"""What is done with a run that is finished: evaluate, show, export, keep, and what it gets wrong."""
+
+import json
+
+import pytest
+import torch
+from small_runs import FLAGS, MODEL, TASK, copied, run_json, train_whole
+
+from icecore.cli import main
+from icecore.errors import InputError
+from icecore.store import load_tensors, save_tensors
+from icecore.training import RunFolder
+
+whole = pytest.fixture(scope="module")(train_whole)
+
+
+def test_evaluate_show_and_export(whole, tmp_path, capsys):
+    evaluated = run_json(capsys, "evaluate", whole.path, "--json")
+    assert evaluated["accuracy"] == whole.result["accuracy"]
+    shown = run_json(capsys, "show", whole.path, "--json")
+    assert shown["result"] == whole.result
+    assert shown["config"]["seeds"] == [0, 1]
+    assert main(["show", str(whole.path)]) == 0
+    assert "trained_parameters: 2880" in capsys.readouterr().out
+    assert main(["export", str(whole.path), str(tmp_path / "hf"), "--seed", "1"]) == 0
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_pretrained(tmp_path / "hf")
+    batch = TASK.test_set()
+    ours = MODEL.logits(whole.population.parameters(1), batch.tokens)
+    with torch.no_grad():
+        assert torch.allclose(network(batch.tokens).logits, ours, atol=1e-5)
+    capsys.readouterr()
+    assert main(["export", str(whole.path), str(tmp_path / "hf")]) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
+    whole = run_json(
+        capsys, "train", "needle", *FLAGS, "--steps", "6", "--seeds", "3", "--out", tmp_path / "whole", "--json"
+    )
+    run = tmp_path / "whole" / "needle" / whole["run_id"]
+    assert main(["keep", str(run), "--seeds", "2,0", "--out", str(tmp_path / "kept")]) == 0
+    (kept,) = (tmp_path / "kept" / "needle").iterdir()
+    config, population = RunFolder(kept).load(torch.device("cpu"))
+    assert config.seeds == (2, 0)
+    assert kept.name == config.run_id
+    _, everything = RunFolder(run).load(torch.device("cpu"))
+    assert torch.equal(population.trained["token"], everything.trained["token"][[2, 0]])
+    again = run_json(capsys, "evaluate", kept, "--json")
+    assert again["accuracy"] == [whole["accuracy"][2], whole["accuracy"][0]]
+    assert list(RunFolder(kept).metrics())[-1]["loss"] == [
+        list(RunFolder(run).metrics())[-1]["loss"][i] for i in (2, 0)
+    ]
+    assert main(["keep", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
+    assert "has the seeds [0, 1, 2], not [7]" in capsys.readouterr().err
+
+
+def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
+    kept = RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path, half=True)
+    assert load_tensors(kept.path / "weights.safetensors")[0]["token"].dtype == torch.float16
+    _, population = kept.load(torch.device("cpu"))
+    ours, theirs = population.trained["token"], whole.population.trained["token"][1:]
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours, theirs, rtol=2**-11, atol=2**-25)  # half a step of float16, also of its least
+    assert not torch.equal(ours, theirs)
+    assert json.loads((kept.path / "result.json").read_text())["weights"] == "float16"
+    with pytest.raises(InputError, match="is there already"):
+        RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path)
+
+
+def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
+    run = RunFolder(copied(whole, tmp_path))
+    tensors, notes = load_tensors(run.path / "weights.safetensors")
+    save_tensors(run.path / "weights.safetensors", {**tensors, "token": tensors["token"] * 1e9}, notes)
+    with pytest.raises(InputError, match="token has values beyond float16"):
+        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+    save_tensors(run.path / "weights.safetensors", tensors, {**notes, "with_body": True})
+    with pytest.raises(InputError, match="holds its body"):
+        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
+    errors = tmp_path / "wrong.jsonl"
+    found = run_json(capsys, "evaluate", whole.path, "--by-length", "--errors", errors, "--json")
+    lines = [json.loads(line) for line in errors.read_text().splitlines()]
+    items = TASK.items(TASK.test_set())
+    seeds = whole.config.seeds
+    assert sum(each["items"] for each in found["by_length"]) == len(items)
+    assert [each["length"] for each in found["by_length"]] == sorted({len(item.prompt) for item in items})
+    for index, seed in enumerate(seeds):
+        here = [line for line in lines if line["seed"] == seed]
+        assert len(here) == round((1 - whole.accuracy[index]) * len(items)), "of one answer each"
+        assert len(here) == sum(each["wrong"][index] for each in found["by_length"]) > 0
+        assert all(line["said"] != line["wanted"] == line["answer"] for line in here)
+        assert {(tuple(line["prompt"]), tuple(line["answer"])) for line in here} <= set(items)
+    assert main(["evaluate", str(whole.path), "--errors", str(whole.path / "weights.safetensors")]) == 2
+    assert "holds the run alone" in capsys.readouterr().err
+    assert main(["evaluate", str(whole.path), "--by-length"]) == 0
+    shown = capsys.readouterr().out
+    assert f"wrong, seed {seeds[0]}" in shown
+    assert "right answers of the wrong" in shown
+
+
+def test_where_errors_cannot_be_written_is_found_before_evaluating(tmp_path, whole, capsys, monkeypatch):
+    monkeypatch.setattr("icecore.training.population.predict", lambda *_, **__: pytest.fail("evaluated first"))
+    (tmp_path / "a file").write_text("")
+    assert main(["evaluate", str(whole.path), "--errors", str(tmp_path / "a file" / "wrong.jsonl")]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
+    flags = ["--test-size", "30", "--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1"]
+    run = run_json(capsys, "train", "decimal-addition", *flags, "--device", "cpu", "--out", tmp_path, "--json")["run"]
+    errors = tmp_path / "wrong.jsonl"
+    run_json(capsys, "evaluate", run, "--errors", errors, "--json")
+    lines = [json.loads(line) for line in errors.read_text().splitlines()]
+    assert len(lines) > 20
+    for line in lines:
+        assert len(line["said"]) == len(line["wanted"]) == 11
+        assert line["wanted"][:10] == line["answer"][1:11], "of a sum the first digit is not scored"
+
+
+def test_a_whole_answer_is_wrong_if_one_token_is():
+    from icecore.analysis.errors import errors_by_length, wrong_items
+    from icecore.tasks import DecimalAddition
+
+    task = DecimalAddition(test_size=6)
+    test = task.test_set()
+    predictions = test.targets.repeat(2, 1, 1)
+    place = int(test.scored[3].nonzero()[2])
+    predictions[1, 3, place] += 1
+    predictions[0, 2, 0] += 1  # which is not scored
+    assert wrong_items(predictions, test).nonzero().tolist() == [[1, 3]]
+    (only,) = errors_by_length(task.items(test), wrong_items(predictions, test))
+    assert (only.items, only.wrong, only.answers) == (6, (0, 1), (task.items(test)[3].answer,))
