@@ -1,6 +1,7 @@
 """What is done with a run that is finished: evaluate, show, export, keep, and what it gets wrong."""
 
 import json
+import statistics
 
 import pytest
 import torch
@@ -114,7 +115,11 @@ def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
     flags = ["--test-size", "30", "--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1"]
     run = run_json(capsys, "train", "decimal-addition", *flags, "--device", "cpu", "--out", tmp_path, "--json")["run"]
     errors = tmp_path / "wrong.jsonl"
-    run_json(capsys, "evaluate", run, "--errors", errors, "--json")
+    found = run_json(capsys, "evaluate", run, "--by-place", "--errors", errors, "--json")
+    of_all = [statistics.mean(each["accuracy"][0] for each in found["by_place"])]  # a sum has eleven scored tokens
+    assert of_all == pytest.approx(found["accuracy"])
+    assert main(["evaluate", run, "--by-place"]) == 0
+    assert "among those that are scored" in capsys.readouterr().out
     lines = [json.loads(line) for line in errors.read_text().splitlines()]
     assert len(lines) > 20
     for line in lines:
@@ -123,7 +128,7 @@ def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
 
 
 def test_a_whole_answer_is_wrong_if_one_token_is():
-    from icecore.analysis.errors import errors_by_length, wrong_items
+    from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
     from icecore.tasks import DecimalAddition
 
     task = DecimalAddition(test_size=6)
@@ -133,5 +138,8 @@ def test_a_whole_answer_is_wrong_if_one_token_is():
     predictions[1, 3, place] += 1
     predictions[0, 2, 0] += 1  # which is not scored
     assert wrong_items(predictions, test).nonzero().tolist() == [[1, 3]]
+    places = accuracy_by_place(predictions, test)
+    assert [(each.place, each.items) for each in places] == [(place, 6) for place in range(1, 12)]
+    assert [each.accuracy for each in places] == [(1.0, 5 / 6 if each.place == 3 else 1.0) for each in places]
     (only,) = errors_by_length(task.items(test), wrong_items(predictions, test))
     assert (only.items, only.wrong, only.answers) == (6, (0, 1), (task.items(test)[3].answer,))

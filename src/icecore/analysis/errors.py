@@ -1,4 +1,4 @@
-"""What a trained model gets wrong: which items, and how long they are."""
+"""What a trained model gets wrong: which items, how long they are, and where in an answer."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,6 +20,15 @@ class OfLength:
     answers: tuple[tuple[int, ...], ...]  # the right ones of those that any seed gets wrong, each once
 
 
+@dataclass(frozen=True)
+class OfPlace:
+    """The tokens that are scored as an item's first, second, ...: how many, and which share each seed gets right."""
+
+    place: int  # from 1
+    items: int
+    accuracy: tuple[float, ...]
+
+
 def wrong_items(predictions: Int64[Tensor, "seed item seq"], batch: Batch) -> Bool[Tensor, "seed item"]:
     """Whether any scored token of an item is wrong."""
     return ((predictions != batch.targets) & batch.scored).any(dim=-1)
@@ -36,4 +45,16 @@ def errors_by_length(items: Sequence[Item], wrong: Bool[Tensor, "seed item"]) ->
         missed = [place for place, is_wrong in zip(here, of_length.any(dim=0).tolist(), strict=True) if is_wrong]
         answers = tuple(sorted({items[place].answer for place in missed}))
         found.append(OfLength(length, len(here), tuple(of_length.sum(dim=1).tolist()), answers))
+    return found
+
+
+def accuracy_by_place(predictions: Int64[Tensor, "seed item seq"], batch: Batch) -> list[OfPlace]:
+    """Every place among an item's scored tokens, the first first."""
+    place = batch.scored.cumsum(dim=-1) * batch.scored  # (item, seq): 0 where nothing is scored
+    right = predictions == batch.targets
+    found: list[OfPlace] = []
+    for number in range(1, int(place.max()) + 1):
+        here = place == number
+        accuracy = right[:, here].double().mean(dim=1)  # (seed, item) to (seed,)
+        found.append(OfPlace(number, int(here.sum()), tuple(accuracy.tolist())))
     return found

@@ -16,7 +16,7 @@ from icecore.errors import InputError, require
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from icecore.analysis.errors import OfLength
+    from icecore.analysis.errors import OfLength, OfPlace
     from icecore.tasks import Batch, Item
 
 RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
@@ -29,6 +29,9 @@ class Format(StrEnum):
 def evaluate_command(
     run: Path = RUN,
     by_length: bool = typer.Option(False, "--by-length", help="Show how long the items are that it gets wrong."),
+    by_place: bool = typer.Option(
+        False, "--by-place", help="Show the accuracy at the first scored token of an answer, at the second, and so on."
+    ),
     errors: Path | None = typer.Option(
         None, metavar="FILE", help="Write the items that it gets wrong, and what it says, as JSON lines."
     ),
@@ -40,7 +43,7 @@ def evaluate_command(
     An item is wrong if any token of it that is scored is wrong; of decimal addition, preset released, that is the
     padding after a shorter sum as well.
     """
-    from icecore.analysis.errors import errors_by_length, wrong_items
+    from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
     from icecore.process import prepare
     from icecore.store import write_whole
     from icecore.training import RunFolder, Runs, pick_device, stored_result
@@ -67,9 +70,14 @@ def evaluate_command(
     lengths = errors_by_length(items, wrong) if by_length else []
     if by_length:
         result["by_length"] = [dataclasses.asdict(each) for each in lengths]
+    places = accuracy_by_place(predictions, test) if by_place else []
+    if by_place:
+        result["by_place"] = [dataclasses.asdict(each) for each in places]
     report(Runs(config, result, population, run), json)
     if by_length and not json:
         print_lengths(config.seeds, lengths)
+    if by_place and not json:
+        print_places(config.seeds, places)
     if errors is not None and not json:
         print(f"{int(wrong.sum()):,} errors in {errors}")
 
@@ -101,6 +109,14 @@ def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None
             (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers))
             for each in shown
         ),
+    )
+
+
+def print_places(seeds: "Sequence[int]", places: "Sequence[OfPlace]") -> None:
+    print_table(
+        "\nAccuracy by the place of a token among those that are scored of its item",
+        {"place": "right", "items": "right", **{f"seed {seed}": "right" for seed in seeds}},
+        ((str(each.place), f"{each.items:,}", *(f"{accuracy:.4f}" for accuracy in each.accuracy)) for each in places),
     )
 
 
