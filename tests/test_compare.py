@@ -138,6 +138,23 @@ def test_what_another_process_trains_is_said(tmp_path, monkeypatch, capsys):
     assert "Random │  -" in shown.out
 
 
+def test_records_of_which_something_is_missing_are_shown_and_said_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = [*SHORT, "--widths", "16", "--trainable", "embeddings"]
+    assert main(["compare", REVERSAL, *flags]) == 0
+    shown = capsys.readouterr().out
+    file = tmp_path / "runs" / "runs.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    lines = [json.dumps({key: value for key, value in record.items() if key != "floors"}) for record in records]
+    file.write_text("\n".join([*lines, '{"run": 1\n']))
+    assert main(["compare", REVERSAL, *flags]) == 0
+    again = capsys.readouterr()
+    assert again.out == shown
+    assert again.err.count("line 3 is damaged and skipped") == 1
+    assert main(["claims", "table1", "--results", "runs"]) == 0
+    assert capsys.readouterr().err.count("line 3 is damaged and skipped") == 1, "of one command"
+
+
 def test_what_is_judged_by_its_loss_is_not_compared_by_accuracy(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["compare", "imitation", "--widths", "16"]) == 2

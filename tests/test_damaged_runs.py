@@ -48,7 +48,7 @@ def test_a_damaged_checkpoint_is_refused_with_a_way_out(tmp_path):
     content = bytearray(checkpoint.read_bytes())
     content[-3] ^= 1
     checkpoint.write_bytes(content)
-    with pytest.raises(InputError, match="checksum is wrong; delete it, and train again or --resume"):
+    with pytest.raises(InputError, match="checksum is wrong; delete it, and train again"):
         ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
     checkpoint.unlink()
     ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)

@@ -1,5 +1,6 @@
 """What is done with a run that is finished: evaluate, show, export, keep, and what it gets wrong."""
 
+import dataclasses
 import json
 import statistics
 
@@ -80,6 +81,23 @@ def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
     with pytest.raises(InputError, match="holds its body"):
         run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
     assert not (tmp_path / "kept").exists()
+
+
+def test_what_cannot_be_kept_whole_is_not_kept_at_all(tmp_path, whole, monkeypatch, capsys):
+    def full(*_arguments):
+        raise InputError("the disk is full")
+
+    command = ["keep", str(whole.path), "--seeds", "0,", "--out", str(tmp_path), "--half"]
+    with monkeypatch.context() as patched:
+        patched.setattr("icecore.training.run_folder.save_tensors", full)
+        assert main(command) == 2
+    assert list((tmp_path / "needle").iterdir()) == []
+    first = dataclasses.replace(whole.config, seeds=whole.config.seeds[:1])
+    (tmp_path / "needle" / f".{first.run_id}.part").mkdir()  # of one that was killed
+    assert main(command) == 0
+    (kept,) = (tmp_path / "needle").iterdir()
+    assert main(["show", str(kept)]) == 0
+    assert "icecore evaluate measures what is kept" in capsys.readouterr().out
 
 
 def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):

@@ -167,8 +167,19 @@ ODD = {
     "an error later": (
         "own = parameters",
         "assert not torch.is_grad_enabled()\n        own = parameters",
-        "cannot run Odd",
+        "Odd does not compute (AssertionError",
     ),
+    "another width": (
+        "    def specs",
+        "    def __post_init__(self):\n        object.__setattr__(self, 'width', 32)\n\n    def specs",
+        "Odd made with width 16 has width 32",
+    ),
+    "specs that are drawn": ('"mix", self.scale', '"mix", float(torch.rand(1))', "has other specs each time"),
+    "an unknown distribution": ('"mix", self.scale', '"mix", 0.1, "Uniform"', "'uniform'"),
+    "a negative scale": ('"mix", self.scale', '"mix", -1.0', "scale must be a finite number of at least 0, got -1.0"),
+    "an end of its own": ("own = parameters", "raise SystemExit\n        own = parameters", "(SystemExit"),
+    "a file that is gone": ("own = par", "open('gone')\n        own = par", "Odd does not compute (FileNotFoundError"),
+    "too large": ("own = par", "torch.empty(2**50)\n        own = par", "Odd does not compute: out of memory"),
 }
 
 
@@ -184,21 +195,20 @@ def test_odd_bodies_are_one_line_on_the_command_line(tmp_path, monkeypatch, caps
     assert error.count("error:") == 1
 
 
-def test_a_body_that_fails_in_training_is_one_line(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("raised", ["AssertionError", "OSError", "SystemExit"])
+def test_a_body_that_fails_in_training_is_one_line(tmp_path, monkeypatch, capsys, raised):
     monkeypatch.chdir(tmp_path)
     text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1")
     (tmp_path / "late.py").write_text(
-        text.replace("own = par", "assert len(tokens) < 4, 'too many'\n        own = par")
+        text.replace("own = par", f"if len(tokens) > 3:\n            raise {raised}('too many')\n        own = par")
     )
     assert main(["train", "needle", "--model", "late.py:Looking", *FLAGS]) == 2
-    assert "late.py:Looking failed in training (AssertionError: too many)" in capsys.readouterr().err
+    assert f"late.py:Looking failed in training ({raised}: too many)" in capsys.readouterr().err
     flags = ["--widths", "16", "--seeds", "1", "--trainable", "all", *FLAGS]
     del flags[flags.index("--width") : flags.index("--width") + 2]
     assert main(["compare", "needle", "--model", "late.py:Looking", "--model", "transformer", *flags]) == 2
     shown = capsys.readouterr()
-    assert (
-        "failed: needle, Normal, looking 16, seed 0: looking failed in training (AssertionError: too many)" in shown.err
-    )
+    assert f"failed: needle, Normal, looking 16, seed 0: looking failed in training ({raised}: too many)" in shown.err
     assert [point["line"] for point in json.loads(shown.out.splitlines()[-1])["points"]] == ["Normal"], (
         "the rest went on"
     )

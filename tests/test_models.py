@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from icecore.errors import InputError
-from icecore.models import LSTM, Positions, Sizes, Transformer, count_parameters, initialize, trained_names
+from icecore.models import LSTM, Positions, Sizes, Spec, Transformer, count_parameters, initialize, trained_names
 from icecore.models.huggingface import from_huggingface, to_huggingface
 
 SMALL = Transformer(width=16, layers=3, heads=4)
@@ -215,3 +215,11 @@ def test_export_in_transformer_lens(tmp_path):
     bridge = lens.TransformerBridge.boot_transformers(str(tmp_path), device="cpu")
     with torch.no_grad():
         assert torch.allclose(bridge(tokens()), SMALL.logits(parameters, tokens()), atol=2e-5)
+
+
+def test_how_a_parameter_begins_is_a_known_way():
+    """Also where shapes and types are not checked, as they are in tests."""
+    spec = Spec((2, 2), "token", 0.1)
+    object.__setattr__(spec, "distribution", "Uniform")
+    with pytest.raises(InputError, match="unknown value of distribution 'Uniform': did you mean 'uniform'"):
+        spec.__post_init__()

@@ -145,6 +145,12 @@ def test_python_is_warned_of_a_run_within_its_warm_up():
             {"unembed": lambda _, p, h: h / (h - h.mean(0)).abs().sum(0) @ p["unembed"].T},
             "its rows must not see each other",
         ),  # nan of one row
+        ({"unembed": lambda _, p, h: h.cumsum(0) @ p["unembed"].T}, "its rows must not see each other"),  # but for one
+        (
+            {"unembed": lambda _, p, h: torch.dropout(h, 0.5, torch.is_grad_enabled()) @ p["unembed"].T},
+            "other logits when it trains",
+        ),
+        ({"unembed": lambda _, p, h: (h @ p["unembed"].T).half()}, "unembed of Broken gives torch.float16"),
         ({"name": "a body"}, "has no name of letters"),
         ({"vectorizes": True}, "torch.func.vmap, which trains many seeds at once, cannot run Broken"),
     ],

@@ -126,6 +126,30 @@ def test_seeds_that_began_together_go_on_together_when_more_are_wanted(tmp_path)
     ]
 
 
+def test_a_plan_is_of_the_device_that_it_names(tmp_path, capsys):
+    """Of a GPU's it has the precision and the memory, of a CPU's a CPU's."""
+    for device in ("cpu (x86_64)", "NVIDIA H200"):
+        row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
+        name = f"{device[:3]}.json"
+        write_json(tmp_path / "bench" / name, {"device": device, "rows": [row | {"ms_per_seed_step": 6.0}]})
+    cell = next(cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Random 1024")
+    Records(tmp_path).append([record_of(cell, 0, 1.0)])  # in bf16
+    plan = ["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", "--seeds", "20"]
+    plan += ["--results", str(tmp_path)]
+    assert main([*plan, "--plan-for", "NVIDIA H200"]) == 0
+    assert "needle, Random 1024, seeds 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, " in capsys.readouterr().out
+    assert main([*plan, "--plan-for", "cpu (x86_64)"]) == 0
+    assert "needle, Random 1024, seeds 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: 100,000" in capsys.readouterr().out
+    for more, message in (
+        (["--plan-for", "NVIDIA H20"], "did you mean 'NVIDIA H200'?"),
+        (["--plan-for", "NVIDIA H200", "--device", "cpu"], "drop --device"),
+        (["--plan-for", "NVIDIA H200", "--results", str(tmp_path / "none")], "has no bench; on the device, icecore be"),
+        (["--seeds", "100000000"], "10000"),
+    ):
+        assert main([*plan, *more]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
     hopeless = Cell("hopeless", CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38})
     records = Records(tmp_path)

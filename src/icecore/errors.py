@@ -42,6 +42,13 @@ def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
     return {name: typing.get_args(kind) for name, kind in kinds.items() if typing.get_origin(kind) is typing.Literal}
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Also torch's: on a GPU it is a RuntimeError of a class of its own, on a CPU one like any other."""
+    return (
+        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error)
+    )
+
+
 def require(holds: bool, message: str) -> None:
     """Raise `InputError(message)` unless the rule holds."""
     if not holds:

@@ -29,7 +29,8 @@ from icecore.cli import (
     train,
 )
 from icecore.cli.settings import TAKES_TASK_SETTINGS
-from icecore.errors import InputError, Interrupted
+from icecore.cli.sweeps import SAID
+from icecore.errors import InputError, Interrupted, is_out_of_memory
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.26 and beside it before
 
@@ -78,6 +79,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 2 with one line on what to mend, or 130 when interrupted."""
+    SAID.clear()
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
@@ -98,12 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         drop_output()
         return fail(in_words(error))
-    except MemoryError as error:
-        return fail(f"out of memory ({error}); take a smaller size")
     except Exception as error:
         if USAGE_ERROR is not None and isinstance(error, USAGE_ERROR):
             return fail(error.format_message())  # type: ignore[attr-defined]
-        if "allocate memory" in str(error):  # torch has no exception of its own for it
+        if is_out_of_memory(error):
             return fail("out of memory; take a smaller size")
         raise
 

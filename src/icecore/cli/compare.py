@@ -12,7 +12,7 @@ from icecore.cli.figures import files_at
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import MARKDOWN, told_of_progress, warn
+from icecore.cli.sweeps import MARKDOWN, MOST_SEEDS, told_of_progress, warn
 from icecore.cli.train import (
     BATCH,
     CLIP,
@@ -55,7 +55,7 @@ def command(
     trainable: list[str] = typer.Option(
         ["unembed", "embeddings", "all"], help="What trains (see: icecore train --help). Given again, these too."
     ),
-    seeds: int = typer.Option(3, min=1, help="Seeds of each; they train at once."),
+    seeds: int = typer.Option(3, min=1, max=MOST_SEEDS, help="Seeds of each; they train at once."),
     layers: int | None = LAYERS,
     heads: int | None = HEADS,
     init: str | None = INIT,

@@ -15,6 +15,7 @@ from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
     MARKDOWN,
+    MOST_SEEDS,
     NAMES,
     PRESET,
     RESULTS,
@@ -41,7 +42,7 @@ def reproduce_command(
     list_names: bool = typer.Option(False, "--list", help="List the tables and figures."),
     scale: ScaleName = SCALE,
     preset: str = PRESET,
-    seeds: int = typer.Option(3, min=1, help="Seeds of each cell; the paper has 10."),
+    seeds: int = typer.Option(3, min=1, max=MOST_SEEDS, help="Seeds of each cell; the paper has 10."),
     only: list[str] = typer.Option(
         [], help="Only cells whose label has this text, such as 'needle, Random'. Given again, these too, after them."
     ),
@@ -72,6 +73,8 @@ def reproduce_command(
     What is recorded is not repeated; a killed sweep goes on with the same command. Each population of seeds is
     recorded as soon as it is finished.
     """
+    import torch
+
     from icecore.store import Records
     from icecore.sweeps.cluster import run_on_ray
     from icecore.sweeps.runner import missing, run_missing
@@ -86,9 +89,11 @@ def reproduce_command(
     records = Records(results, warn)
     if plan_for is not None:
         require(dry_run, "--plan-for is of --dry-run: a sweep runs on the machine that it is started on")
+        require(device == "auto", "--plan-for names the device: drop --device")
         require_bench(results, plan_for)
-        planned = "bf16" if precision == "auto" else precision
-        list_missing(missing(cells, seeds, records, planned, "cuda", at_once), results, plan_for, json)
+        planned = torch.device("cpu" if plan_for.startswith("cpu") else "cuda")
+        chosen = pick_precision(precision, planned)
+        list_missing(missing(cells, seeds, records, chosen, planned.type, at_once), results, plan_for, json)
         return
     where = pick_device(device)
     chosen = pick_precision(precision, where)
@@ -197,6 +202,11 @@ def require_bench(results: Path, device: str) -> None:
     from icecore.sweeps.estimates import benched_devices
 
     known = benched_devices(results)
+    require(
+        bool(known),
+        f"no time can be estimated: {results}/bench has no bench; on the device, icecore bench --out "
+        f"{results}/bench/NAME.json makes one",
+    )
     if device not in known:
         raise unknown_name(f"device with a bench in {results}/bench", device, known)
 

@@ -145,6 +145,8 @@ def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
         print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization']['steps']} steps logged")
     for name, value in (result or {}).items():
         print(f"{name}: {value}")
+    if (result or {}).get("weights") == "float16":
+        print("measured before the weights were kept in 16 bits; icecore evaluate measures what is kept")
 
 
 def keep_command(

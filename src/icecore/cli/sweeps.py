@@ -30,6 +30,7 @@ PRESET = typer.Option(
     "items (readme), or the paper's text's (paper).",
 )
 RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
+MOST_SEEDS = 10_000  # of a cell
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
 MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
 GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
@@ -73,5 +74,11 @@ def told_of_progress(
         yield watch_of, on_done
 
 
+SAID: set[str] = set()  # by this command
+
+
 def warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    """On standard error, once."""
+    if message not in SAID:
+        SAID.add(message)
+        print(f"warning: {message}", file=sys.stderr)

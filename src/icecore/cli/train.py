@@ -12,6 +12,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import checked_task, settings_given
+from icecore.cli.sweeps import MOST_SEEDS
 from icecore.cli.watching import watching
 from icecore.errors import Advice, InputError, require
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from icecore.models import Model, Sizes
     from icecore.tasks import Task
     from icecore.training import Runs
-
-
-MOST_SEEDS = 10_000  # that train at once
 
 
 # Options that are also those of `icecore compare`.

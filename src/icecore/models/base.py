@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.errors import require
+from icecore.errors import require, require_choices
 from icecore.seeding import make_generator
 
 Parameters = Mapping[str, Tensor]
@@ -34,6 +34,13 @@ class Spec:
     scale: float = 0.0  # standard deviation, or bound of the uniform distribution; 0: constant
     distribution: Literal["normal", "uniform"] = "normal"
     constant: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_choices(self)
+        require(
+            math.isfinite(self.scale) and self.scale >= 0,
+            f"a Spec's scale must be a finite number of at least 0, got {self.scale}",
+        )
 
     @property
     def size(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError, Interrupted, require
+from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.models.base import Model, Parameters, Sizes, initialize, settings_of_model
 from icecore.own_files import load_class
 
@@ -22,6 +22,7 @@ ROWS = 3
 MOST_TOKENS = 256  # of a row
 # Of the largest logit: what is computed in another order differs by less, what looks ahead by far more.
 ROUNDING = 1e-4
+OTHER_SPECS = "has other specs each time: they must depend on its settings and on the task's sizes alone"
 
 
 @contextlib.contextmanager
@@ -29,9 +30,11 @@ def of_the_users(what: str) -> Iterator[None]:
     """Whatever the user's own code raises is for the user to mend."""
     try:
         yield
-    except (InputError, Interrupted, MemoryError, OSError):
+    except (InputError, Interrupted, BrokenPipeError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if is_out_of_memory(error):
+            raise InputError(f"{what}: out of memory; take a smaller size") from error
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{what} ({reason}); mend it and try again") from error
 
@@ -57,6 +60,8 @@ def require_made(model_class: type[Model], values: dict[str, Any], sizes: Sizes)
     name = model_class.__name__
     with of_the_users(f"{name} cannot be made"):
         model = model_class(**values)
+    wanted = values.get("width", model.width)
+    require(model.width == wanted, f"{name} made with width {wanted} has width {model.width}: let it keep what it gets")
     with of_the_users(f"the specs of {name} cannot be had"):
         model.specs(sizes)
     for setting in settings_of_model(model_class):
@@ -81,11 +86,13 @@ def require_model(model: Model, sizes: Sizes, length: int, may_look_ahead: bool)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(sizes.vocab_size, (ROWS, min(length, MOST_TOKENS)), generator=generator)
     with of_the_users(f"{name} does not compute"), torch.no_grad():
+        require(model.specs(sizes) == model.specs(sizes), f"{name} {OTHER_SPECS}")
         parameters: Parameters = any_parameters(model, sizes, generator)
         if not model.logits(parameters, tokens).isfinite().all():
             parameters = initialize(model, sizes, 0)  # some must not have just any value
         check(model, parameters, tokens, sizes, may_look_ahead)
-        require_same_when_loaded_again(model, parameters, tokens)
+        require_same_when_training(model, parameters, tokens)
+        require_same_when_loaded_again(model, parameters, tokens, sizes)
     if model.vectorizes:
         with of_the_users(
             f"torch.func.vmap, which trains many seeds at once, cannot run {name}: set vectorizes = False"
@@ -113,13 +120,15 @@ def check(model: Model, parameters: Parameters, tokens: Tensor, sizes: Sizes, ma
             f"{what} of {name} gives the shape {tuple(value.shape)} for {ROWS} sequences of {tokens.shape[1]} tokens, "
             f"not {wanted}",
         )
+        require(value.dtype == torch.float32, f"{what} of {name} gives {value.dtype}, not torch.float32")
     require(bool(logits.isfinite().all()), f"{name} gives logits that are not finite before any training")
     again = model.logits(parameters, tokens)
     require(
         torch.equal(logits, again), f"{name} gives other logits for the same tokens: it must not draw random numbers"
     )
+    alone = torch.cat([model.logits(parameters, row) for row in tokens.split(1)])
     require(
-        not differ(logits[:1], model.logits(parameters, tokens[:1])),
+        not differ(logits, alone),
         f"{name} gives a sequence other logits when others are beside it: its rows must not see each other",
     )
     require(
@@ -139,7 +148,19 @@ def looks_ahead(model: Model, parameters: Parameters, tokens: Tensor, logits: Te
     return False
 
 
-def require_same_when_loaded_again(model: Model, parameters: Parameters, tokens: Tensor) -> None:
+def require_same_when_training(model: Model, parameters: Parameters, tokens: Tensor) -> None:
+    """Dropout, say, shows only where gradients are wanted."""
+    trained = {name: value.clone().requires_grad_() for name, value in parameters.items()}
+    with torch.enable_grad():
+        first, second = (model.logits(trained, tokens).detach() for _ in range(2))
+    require(
+        torch.equal(first, second) and not differ(first, model.logits(parameters, tokens)),
+        f"{type(model).__name__} gives other logits when it trains: it must not draw random numbers, nor see whether "
+        "gradients are wanted",
+    )
+
+
+def require_same_when_loaded_again(model: Model, parameters: Parameters, tokens: Tensor, sizes: Sizes) -> None:
     """A file that draws random numbers when it is loaded would be another model in every process."""
     if model.source_file is None or model.source_text is None:
         return
@@ -148,6 +169,7 @@ def require_same_when_loaded_again(model: Model, parameters: Parameters, tokens:
     if again.source_text == model.source_text:
         settings = {name: getattr(model, name) for name in settings_of_model(again)}
         twin = again(**settings)  # type: ignore[abstract]  # its subclass is not
+        require(model.specs(sizes) == twin.specs(sizes), f"{type(model).__name__} {OTHER_SPECS}")
         require(
             not differ(model.logits(parameters, tokens), twin.logits(parameters, tokens)),
             f"{type(model).__name__} is another model each time its file is loaded, which draws random numbers: make "

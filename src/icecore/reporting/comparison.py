@@ -15,12 +15,12 @@ def points_of(
 ) -> list[Point]:
     """What is recorded of the cells, of the first so many seeds; accuracies in %."""
     widths = tuple(sorted({cell.model.width for cell in cells}))
+    floors = {task: 100 * max(task.floors().values(), default=0.0) for task in {cell.task for cell in cells}}
     found: list[Point] = []
     for cell, runs in recorded(cells, seeds, records, device, precision):
         if runs:
             values = tuple(sorted(100 * run["accuracy"] for run in runs))
-            floor = 100 * max(runs[0]["floors"].values(), default=0.0)
-            found.append(Point(cell.task.name, line_of(cell), cell.model.width, values, floor, widths))
+            found.append(Point(cell.task.name, line_of(cell), cell.model.width, values, floors[cell.task], widths))
     return found
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -50,6 +51,22 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def filled_whole(path: Path) -> Iterator[Path]:
+    """A folder to fill, which appears as `path` when the block ends without an exception; what a killed process has
+    left of one is removed first."""
+    remains = path.with_name(f".{path.name}.part")
+    shutil.rmtree(remains, ignore_errors=True)
+    try:
+        remains.mkdir(parents=True)
+        yield remains
+        remains.rename(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another path or free it") from error
+    finally:
+        shutil.rmtree(remains, ignore_errors=True)
+
+
 def remove_remains(folder: Path, names: Iterable[str]) -> None:
     """Half-written files that a killed process has left beside these."""
     for name in names:
@@ -76,4 +93,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read ({error}); it is damaged or no file of icecore") from error
+        raise InputError(
+            f"{path} cannot be read ({error}); it is damaged or no file of icecore; delete it, with its folder if that "
+            "is a run, and make it again"
+        ) from error

@@ -13,6 +13,8 @@ from torch import Tensor
 from icecore.errors import InputError
 from icecore.store.files import replacing
 
+AGAIN = "delete it, and train again (icecore train then needs --resume)"
+
 
 def digest(tensors: Iterable[tuple[str, Tensor]]) -> str:
     """SHA-256 of the tensors' names, types, shapes and bytes, in the order of their names."""
@@ -44,7 +46,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
     except (OSError, safetensors.SafetensorError) as error:
-        raise InputError(f"{path} is damaged ({error}); delete it, and train again or --resume") from error
+        raise InputError(f"{path} is damaged ({error}); {AGAIN}") from error
     if metadata.get("sha256") != digest(tensors.items()):
-        raise InputError(f"{path} is damaged: its checksum is wrong; delete it, and train again or --resume")
+        raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
     return tensors, json.loads(metadata["notes"])

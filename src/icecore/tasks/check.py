@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import icecore
-from icecore.errors import InputError, require
+from icecore.errors import InputError, is_out_of_memory, require
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
@@ -36,7 +36,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
         task = make()
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield Finding("the class can be made with its defaults", in_words(error))
         return
     yield Finding("the class can be made with its defaults", None)
@@ -45,14 +45,15 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
             continue
         try:
             problem = find_problem(task)
-        except Exception as error:  # the user's code: whatever it raises is a finding, not our crash
+        except (Exception, SystemExit) as error:  # the user's code: whatever it raises is a finding, not our crash
+            require(not is_out_of_memory(error), f"{type(task).__name__}: out of memory; take a smaller size")
             problem = in_words(error)
         yield Finding(rule, problem)
         if problem is not None and rule in REQUIRED_BY_THE_REST:
             return
 
 
-def in_words(error: Exception) -> str:
+def in_words(error: BaseException) -> str:
     """An exception of the task's own code, with the line that raised it."""
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
@@ -153,9 +154,9 @@ def checked_sample(task: Task, count: int, generator: torch.Generator) -> Batch:
             problem = find_problem(task, batch, count)
             require(problem is None, f"its stream gives {problem}")
         return batch
-    except (MemoryError, torch.OutOfMemoryError):
-        raise
-    except Exception as error:  # the user's code, as above
+    except (Exception, SystemExit) as error:  # the user's code, as above
+        if is_out_of_memory(error):
+            raise
         raise InputError(f"{task.name} breaks its contract in training: {in_words(error)}; mend the task") from error
 
 

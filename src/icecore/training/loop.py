@@ -15,7 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import icecore
-from icecore.errors import InputError, Interrupted, require
+from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.models import has_fast_path
 from icecore.process import prepare
 from icecore.store import origin, read_json, remember_source
@@ -118,10 +118,8 @@ def train_run(
         result = on_test | result_of(config, population, device)
         refuse_non_finite_result(result)
         result |= trainer.best(result["loss"]) | {"seconds": round(trainer.seconds, 3)}
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise out_of_memory(config) from error
-    except RuntimeError as error:
-        if "allocate memory" in str(error):  # the CPU allocator has no exception of its own
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
             raise out_of_memory(config) from error
         raise
     if folder is not None:
@@ -323,5 +321,8 @@ def interrupts_deferred() -> Iterator[threading.Event]:
 def stored_result(folder: RunFolder) -> dict[str, Any]:
     result = read_json(folder.path / RESULT)
     missing = [name for name in ("accuracy", "loss", "seeds") if not isinstance(result, dict) or name not in result]
-    require(not missing, f"{folder.path / RESULT} is damaged, it has no {', '.join(missing)}; train with --overwrite")
+    require(
+        not missing,
+        f"{folder.path / RESULT} is damaged, it has no {', '.join(missing)}; delete the folder, and train again",
+    )
     return result

@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.store import digest, load_tensors, read_json, remove_remains, save_tensors, write_json, write_whole
+from icecore.store import (
+    digest,
+    filled_whole,
+    load_tensors,
+    read_json,
+    remove_remains,
+    save_tensors,
+    write_json,
+    write_whole,
+)
 from icecore.training.config import COPIES, RunConfig, differences, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
@@ -185,12 +194,13 @@ class RunFolder:
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
         require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
         require(not kept.is_begun, f"{kept.path} is there already; choose another --out, or remove it first")
-        kept.write_config(dataclasses.replace(config, seeds=seeds))
-        with write_whole(kept.path / METRICS) as stream:
-            stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
-        save_tensors(kept.path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
-        stored = {"weights": "float16"} if half else {}
-        write_json(kept.path / RESULT, of_chosen(read_json(self.path / RESULT)) | stored)
+        with filled_whole(kept.path) as path:
+            RunFolder(path).write_config(dataclasses.replace(config, seeds=seeds))
+            with write_whole(path / METRICS) as stream:
+                stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
+            save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
+            stored = {"weights": "float16"} if half else {}
+            write_json(path / RESULT, of_chosen(read_json(self.path / RESULT)) | stored)
         return kept
 
     def complete_config(self) -> RunConfig:
