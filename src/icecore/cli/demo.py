@@ -21,9 +21,9 @@ def command(
 ) -> None:
     """Train a random transformer's embeddings on four small tasks, and compare.
 
-    For each task: the best rule that needs no learning (floor), the unembedding alone trained on the untouched
-    body, embeddings trained around the frozen random body, and everything trained, three seeds each. Two cores
-    take a few minutes.
+    For each task: the best of a few rules that need no learning (floor), the unembedding alone trained on the
+    untouched body (one seed, 300 steps), embeddings trained around the frozen random body, and everything trained
+    (three seeds each). Two cores take a few minutes.
     """
     from icecore.reporting.figures.demo import draw_demo
     from icecore.reporting.markdown import markdown_table
@@ -47,7 +47,7 @@ def command(
         return
     justify = dict.fromkeys(headings, "right") | {"task": "left"}
     print_table("Test accuracy, % (width 128, 2 layers; the same data for all)", justify, cells)
-    print("floor: the best rule that needs no learning; U only: the unembedding alone trained, on the untouched body;")
+    print("floor: the best of a few rules that need no learning; U only: the unembedding alone, on the untouched body;")
     print("Random: embeddings trained around a frozen random body; Normal: everything trained.")
     print(f"{seconds:.0f} s; the picture is {picture}")
 

@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """List the tasks: versions, presets, vocabulary, length, and floors.
 
-    A floor is the accuracy of a rule that needs no learning, computed from the test items: a trained
+    A floor is the accuracy of a simple rule that needs no learning, mostly counted on the test items: a trained
     model says something only above it.
     """
     from icecore.tasks import TASKS, find_task

@@ -89,7 +89,8 @@ def command(
     own. A killed run goes on with --resume, and on the CPU ends with the same bits; a complete run is shown, not
     repeated.
 
-    On several GPUs, each with its part of every batch: torchrun --nproc-per-node 8 -m icecore train needle
+    On several GPUs, each with its part of every batch (tested on CPUs alone): torchrun --nproc-per-node 8 -m icecore
+    train needle
     """
     from icecore.models import has_fast_path
     from icecore.models.check import of_the_users
