@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_up import record_of
+from small_sweep import CELLS
 
 from icecore.cli import main
 from icecore.models import MODELS, Transformer
@@ -126,6 +127,14 @@ def test_a_table_has_dashes_ranges_and_counts():
         ("width", "16", "32"),
         [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0, 2 seeds"), ("U only", "-", "-")],
     )
+
+
+def test_the_floor_of_a_comparison_is_the_best_rule(tmp_path):
+    Records(tmp_path).append([record_of(CELLS[1], 0, 0.5, "fp32")])
+    (point,) = points_of(CELLS[1:], 1, Records(tmp_path), "cpu", "fp32")
+    floors = CELLS[1].task.floors().values()
+    assert point.floor == 100 * max(floors) > 100 * min(floors)
+    assert point.values == (50.0,)
 
 
 def test_what_another_process_trains_is_said(tmp_path, monkeypatch, capsys):

@@ -11,6 +11,7 @@ from small_runs import CPU, MODEL, SHORT, TASK, Stop, copied, same_weights, stop
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.store import digest
 from icecore.training import RunFolder
 
 whole = pytest.fixture(scope="module")(train_whole)
@@ -151,3 +152,9 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
         InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
     ):
         ice.train(TASK, MODEL, **SHORT)
+
+
+def test_a_digest_tells_names_types_and_shapes_apart():
+    zeros = torch.zeros(2, 3)
+    others = [("b", zeros), ("a", zeros.T), ("a", zeros.flatten()), ("a", zeros.int()), ("a", zeros + 1)]
+    assert len({digest([one]) for one in [("a", zeros), *others]}) == 6

@@ -2,7 +2,7 @@
 
 import pytest
 
-from icecore.tasks import TASKS, Needle, make_task
+from icecore.tasks import TASKS, Item, Needle, make_task
 
 # SOURCE: the published floors of the released test sets, to the digits given there.
 PUBLISHED = {
@@ -42,3 +42,13 @@ def test_floors_of_every_preset_are_shares(name, preset):
 
 def test_floors_follow_the_settings():
     assert Needle(max_pairs=1).floors()["most_frequent_value"] == 1.0
+
+
+def test_floors_of_needle_by_hand(monkeypatch):
+    twice = (128, 5, 129, 5, 130, 7)  # of three values two are alike
+    items = [Item((*twice, 158), (5,)), Item((*twice, 160), (7,))]
+    monkeypatch.setattr(Needle, "test_items", lambda _: items)
+    floors = Needle(max_pairs=2).floors()
+    assert floors["most_frequent_value"] == 0.5
+    assert floors["random_context_value"] == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert floors["uniform_guess"] == pytest.approx((1 + 1 / 2) / 2)

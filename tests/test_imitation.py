@@ -5,10 +5,11 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import icecore as ice
 from icecore.cli import main
-from icecore.models import Sizes, Transformer
+from icecore.models import Sizes, Transformer, initialize
 from icecore.tasks import Imitation, make_task
 from icecore.training import Population, RunFolder, evaluate, imitation_target
 from icecore.training.imitation_target import Target, target_network, target_numbers, with_target
@@ -168,3 +169,19 @@ def test_imitation_trains_and_loads_again(tmp_path):
     assert measured["loss"] == pytest.approx(runs.result["loss"], rel=1e-6)
     untrained = Population(MODEL, config.sizes, (0,), "embeddings", CPU)
     assert measured["loss"][0] < evaluate(untrained, config.task, config.task.test_set())["loss"][0]
+
+
+def test_a_target_is_made_from_the_scripts_seed():
+    """Another seed would be another target under the same name: what is recorded could not be compared any more."""
+    _, parameters = target_network(Target(16, 512, 40), torch.device("cpu"))
+    same = initialize(Transformer(width=16, layers=3, heads=2), Sizes(512, 40), 12345)
+    assert torch.equal(parameters["token"], same["token"])
+    assert torch.equal(parameters["block2.q.weight"], 10 * same["block2.q.weight"])
+
+
+def test_the_most_frequent_token_of_a_target_is_not_its_largest():
+    def says_one_or_five(tokens):
+        return F.one_hot(torch.where(tokens[:, -1] % 4 == 0, 5, 1), 8).float().mul(9).log_softmax(dim=-1)
+
+    floors = Imitation(length=2, vocabulary=8, test_size=400, target=says_one_or_five).floors()
+    assert floors["most_frequent_token"] == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / 400))

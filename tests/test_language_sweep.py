@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,13 +15,14 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.reporting.claims import claims_of
+from icecore.reporting.language_claims import table5_claims
 from icecore.store import Records
 from icecore.sweeps import inside, language, paper
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.sweeps.paper import SCALES, with_text
 from icecore.tasks import Language
 from icecore.training import RunFolder
-from icecore.training.presets import preset_optimization
+from icecore.training.presets import preset_model, preset_optimization
 
 
 @pytest.fixture
@@ -149,3 +150,76 @@ def test_a_laptops_text_is_made_and_of_all_what_has_none_is_left_out(tmp_path, m
     out, err = capsys.readouterr()
     assert "prepared in data/stories" in err
     assert "language, Random 64x4" in out
+
+
+def test_the_best_loss_is_among_all_that_were_measured_before_a_kill_too(text, tmp_path, monkeypatch):
+    settings: dict[str, Any] = {"steps": 12, "batch": 4, "lr": 1.0, "schedule": "constant", "warmup_steps": 8}
+    settings |= {"evaluate_every": 1, "checkpoint_every": 12}
+    task, model = Language(str(text), window=70), Transformer(width=16, heads=2)
+    whole_run = ice.train(task, model, "all", out=tmp_path / "whole", **settings)
+    assert whole_run.path is not None
+    measured = [row["test_loss"][0] for row in RunFolder(whole_run.path).metrics() if "test_loss" in row]
+    best, step = whole_run.result["best_loss"][0], whole_run.result["best_step"][0]
+    assert best == min(measured) < measured[-1], "at such a rate it gets worse again"
+    assert measured[step - 1] == best
+
+    def killed(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ice.train(task, model, "all", out=tmp_path / "killed", **settings)
+    again = ice.train(task, model, "all", out=tmp_path / "killed", resume=True, **settings)
+    assert (again.result["best_loss"], again.result["best_step"]) == ([best], [step])
+
+
+def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
+    cell = language.fig4(replace(LANGUAGE["paper"], folder=str(text), window=70), "released")[0]
+    config = cell.config((0,), "bf16")
+    made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": 2.5, "loss": 3.0}
+    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
+    Records(tmp_path).append([{"run": config.run_id, **made, **about}])
+    (claim,) = [claim for claim in claims_of(["fig4"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert claim.ours == 2.5
+
+
+def test_language_models_with_other_parts_trained_are_no_points_of_figure_4(text, tmp_path):
+    cell = language.fig4(replace(LANGUAGE["paper"], folder=str(text), window=70), "released")[0]
+    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
+    for trainable, loss in (("embeddings", 2.5), ("unembed", 4.5)):
+        one = replace(cell, trainable=trainable)
+        config = one.config((0,), "bf16")
+        made = {"setting": one.setting, "seed": 0, "config": config.as_json(), "best_loss": loss}
+        Records(tmp_path).append([{"run": config.run_id, **made, **about}])
+    (claim,) = [claim for claim in claims_of(["fig4"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert (claim.ours, claim.n) == (2.5, 1)
+
+
+def test_table_5_is_of_four_layers():
+    def run(layers: int, share: float) -> dict[str, Any]:
+        model = {"settings": {"init": "released", "width": 512, "layers": layers}}
+        task = {"name": "language", "settings": {"digest": "a"}}
+        shares = {"embedding": (share, share)}
+        return {"config": {"task": task, "model": model, "trainable": "all"}, "variance": {"read": shares}}
+
+    first = table5_claims([run(4, 0.3), run(2, 0.9), run(2, 0.9)], "paper", "released")[0]
+    assert (first.cell, first.ours, first.n) == ("language, Normal 512, PC Emb", pytest.approx(30), 1)
+
+
+def test_the_papers_language_models(text):
+    assert LANGUAGE["paper"].window == Language().window == 512
+    small = replace(LANGUAGE["paper"], folder=str(text), window=70)
+    for cell in language.fig4(small, "released"):
+        config = cell.config((0,), "bf16")
+        optimization = config.optimization
+        assert (optimization.lr, optimization.weight_decay, optimization.batch) == (6e-4, 0.1, 20)  # SOURCE: D.3
+        assert config.sizes.positions == 1024
+    models = [cast(Any, cell.model) for cell in language.table5(small, "released")]
+    assert {(model.layers, model.width) for model in models} == {(4, 512)}
+    assert preset_model(Language(), Transformer, "released") == {
+        "width": 512,
+        "layers": 4,
+        "heads": 8,
+        "init": "released",
+    }

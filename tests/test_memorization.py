@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from made_up import record
+from small_sweep import sweep
 
 from icecore.cli import main
 from icecore.models import Sizes, Transformer
@@ -240,3 +241,12 @@ def test_what_is_missing_is_listed(tmp_path, capsys):
     assert total.startswith("2 populations, 1,008,000 seed-steps"), "Figure 8 is Table 3's runs"
     assert main(["reproduce", "fig6", "--scale", "paper", "--preset", "paper", *at]) == 0
     assert "28 populations, 840,000 seed-steps" in capsys.readouterr().out
+
+
+def test_recorded_bits_are_shared_among_all_parameters(tmp_path):
+    short = {"steps": 2, "batch": 16, "warmup_steps": 1}
+    tiny = Cell("memorization, Random 128", Memorization(keys=8), Transformer(width=8), "embeddings", "released", short)
+    sweep(tmp_path, tmp_path / "runs", seeds=1, cells=[tiny])
+    (one,) = Records(tmp_path).read()
+    assert one["capacity"]["parameters"] == runner.parameters_of(tiny)
+    assert one["capacity"]["parameters"] == one["trained_parameters"] + one["frozen_parameters"]

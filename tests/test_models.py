@@ -223,3 +223,15 @@ def test_how_a_parameter_begins_is_a_known_way():
     object.__setattr__(spec, "distribution", "Uniform")
     with pytest.raises(InputError, match="unknown value of distribution 'Uniform': did you mean 'uniform'"):
         spec.__post_init__()
+
+
+def test_an_lstm_is_drawn_like_torchs():
+    """Embeddings N(0, 1), all else uniform within 1 / sqrt(width), as fresh modules of torch are."""
+    parameters = initialize(LSTM(width=64), Sizes(500, 9), 0)
+    token = parameters.pop("token")
+    assert token.std().item() == pytest.approx(1, rel=4 / math.sqrt(2 * token.numel()))  # four standard errors
+    for name, value in parameters.items():
+        error = 4 / math.sqrt(value.numel())
+        assert 0.9 / 8 < value.abs().max().item() <= 1 / 8, name
+        assert value.std().item() == pytest.approx(1 / 8 / math.sqrt(3), rel=error), name
+        assert value.mean().item() == pytest.approx(0, abs=error / 8 / math.sqrt(3)), name

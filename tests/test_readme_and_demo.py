@@ -11,9 +11,10 @@ import pytest
 
 from icecore.cli import main
 from icecore.errors import Interrupted
+from icecore.models import Transformer
 from icecore.sweeps import demo
 from icecore.sweeps.laptop import Size, Training
-from icecore.tasks import ModularAddition, Needle
+from icecore.tasks import ModularAddition, Needle, Parentheses
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -122,3 +123,18 @@ def test_the_demo_trains_what_it_says():
     assert demo.total_steps() == sum(
         3 * size.random.steps + 3 * size.normal.steps + demo.UNEMBED_STEPS for size in demo.SIZES
     )
+
+
+def test_the_demo_has_the_size_that_the_readme_says():
+    assert Transformer(width=128, layers=2, heads=4, init="matched") == demo.MODEL
+    assert demo.total_steps() == 3 * (1300 + 400 + 650 + 700 + 800 + 600 + 400 + 300) + 4 * 300
+
+
+def test_the_demos_floor_is_the_best_rule(monkeypatch, tmp_path):
+    short = Training(steps=3, lr=1e-2)
+    task = Parentheses(max_pairs=4, min_length=4, test_size=50)
+    monkeypatch.setattr(demo, "SIZES", (Size(task, 16, short, short, short, short, short),))
+    monkeypatch.setattr(demo, "UNEMBED_STEPS", 3)
+    (row,) = demo.run_demo(tmp_path, lambda *_: lambda _: None)
+    floors = task.floors()
+    assert row.floor == floors["equal_counts_and_ends"] > floors["majority"]

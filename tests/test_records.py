@@ -1,11 +1,13 @@
 """Records: nothing lost, damage named, and each says where it comes from."""
 
 import errno
+import fcntl
 import importlib
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,3 +180,22 @@ def test_a_record_damaged_anywhere_breaks_no_report(tmp_path, file, task, names)
     claims_of(names, "paper", "released", Records(tmp_path, warnings.append))
     spent_on(names, "paper", "released", Records(tmp_path, warnings.append))
     assert len(set(warnings)) > len(ways) / 5, "what is read was damaged in some, and these were named"
+
+
+def test_writers_take_turns(tmp_path):
+    with (tmp_path / "runs.jsonl").open("a+b") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writer = threading.Thread(target=lambda: Records(tmp_path).append([record("a")]))
+        writer.start()
+        writer.join(0.5)
+        assert writer.is_alive(), "it waits"
+        assert Records(tmp_path).read() == []
+    writer.join(10)
+    assert [one["run"] for one in Records(tmp_path).read()] == ["a"]
+
+
+@pytest.mark.parametrize("name", ["loss", "train_accuracy", "exact_match", "best_loss"])
+def test_results_that_disagree_in_any_number_are_an_error(tmp_path, name):
+    Records(tmp_path).append([record("a", **{name: 1.0})])
+    with pytest.raises(InputError, match="with another result"):
+        Records(tmp_path).append([record("a", **{name: 2.0})])

@@ -19,7 +19,7 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import load_tensors
 from icecore.tasks import ModularAddition
-from icecore.training import RunFolder, evaluate
+from icecore.training import RunFolder, evaluate, run_folder
 
 whole = pytest.fixture(scope="module")(train_whole)
 
@@ -221,3 +221,16 @@ def test_a_users_task_trains_and_loads_again(tmp_path, capsys):
     trained = run_json(capsys, "train", f"{example}:Reversal", *flags, "--json")
     evaluated = run_json(capsys, "evaluate", trained["run"], "--json")
     assert evaluated["accuracy"] == trained["accuracy"]
+
+
+def test_a_checkpoint_stays_until_the_result_is_there(tmp_path, monkeypatch):
+    def killed_at_the_result(path, value):
+        if path.name == "result.json":
+            raise KeyboardInterrupt
+        write_json(path, value)
+
+    write_json = run_folder.write_json
+    monkeypatch.setattr(run_folder, "write_json", killed_at_the_result)
+    with pytest.raises(KeyboardInterrupt):
+        ice.train(TASK, MODEL, steps=4, batch=8, warmup_steps=1, out=tmp_path)
+    assert len(list(tmp_path.glob("needle/*/checkpoint.safetensors"))) == 1

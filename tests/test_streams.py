@@ -14,6 +14,7 @@ import torch
 
 from icecore.tasks import TASKS, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
+from icecore.tasks.drawing import half_words, scale_half_words
 from icecore.tasks.parentheses import plain_balanced
 from icecore.tasks.parenthesis_strings import balanced_strings
 
@@ -244,3 +245,11 @@ def test_every_task_is_reachable_by_name():
         "imitation",
         "language",
     ]
+
+
+@pytest.mark.parametrize("bound", [1, 127, 128, 200, 5000])
+def test_half_words_reach_every_number_below_their_bound(bound):
+    drawn = scale_half_words(half_words((200_000,), torch.Generator().manual_seed(0)), bound).double()
+    assert (int(drawn.min()), int(drawn.max())) == (0, bound - 1)
+    # Four standard errors; a uniform number below n has a variance of (n^2 - 1) / 12.
+    assert drawn.mean().item() == pytest.approx((bound - 1) / 2, abs=4 * math.sqrt(bound**2 / 12 / 200_000))

@@ -1,0 +1,70 @@
+"""What training does step by step: against torch's own AdamW, and over blocks of data."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_runs import CPU, MODEL, TASK
+
+import icecore as ice
+from icecore.models import Sizes, initialize
+from icecore.tasks import DecimalAddition, ModularAddition
+from icecore.training import Optimization, Population
+from icecore.training.population import losses, predict
+from icecore.training.steps import Steps
+from icecore.training.stream import Stream
+from icecore.training.work import whole
+
+
+@pytest.mark.parametrize("trainable", ["embeddings", "all"])
+def test_steps_are_those_of_a_plain_loop_with_torchs_adamw(trainable):
+    """In float64, where a gradient that should be 0 is, so that Adam does not blow its rounding up."""
+    optimization = Optimization(steps=8, batch=16, lr=1e-2, warmup_steps=3, weight_decay=0.1, clip=0.05)
+    population = Population(MODEL, Sizes(40, 100), (4,), trainable, CPU, dtype=torch.float64)
+    steps, stream = Steps(population, optimization), Stream(TASK, 16, 0, CPU)
+    plain = {name: value.double() for name, value in initialize(MODEL, Sizes(40, 100), 4).items()}
+    trained = {name: plain[name].requires_grad_() for name in population.trained}
+    groups = [
+        {"params": [one for one in trained.values() if one.ndim > 1], "weight_decay": 0.1},
+        {"params": [one for one in trained.values() if one.ndim == 1], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW([group for group in groups if group["params"]])
+    for step in range(8):
+        batch = stream.batch_at(step)
+        steps.take(whole(MODEL, 40, batch))
+        loss = F.cross_entropy(MODEL.logits(plain, batch.tokens)[batch.scored], batch.targets[batch.scored])
+        assert steps.loss.item() == pytest.approx(loss.item(), rel=1e-5)
+        for group in optimizer.param_groups:
+            group["lr"] = optimization.lr_at(step)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained.values(), optimization.clip)
+        optimizer.step()
+    for name, value in population.trained.items():
+        assert torch.allclose(value[0], trained[name], rtol=0, atol=1e-7), name  # rates are float32
+
+
+def test_no_block_of_data_comes_again():
+    for task in (TASK, ModularAddition(modulus=11)):
+        stream = Stream(task, 16, 3, CPU)
+        first = [stream.batch_at(block * stream.batches_per_block).tokens for block in range(3)]
+        assert not torch.equal(first[0], first[1])
+        assert not torch.equal(first[1], first[2])
+
+
+def test_the_train_accuracy_is_that_of_the_training_items():
+    task = ModularAddition(modulus=11)
+    runs = ice.train(task, MODEL, "unembed", steps=60, batch=100, lr=3e-2, warmup_steps=0)
+    train = task.train_set()
+    predictions, _ = predict(runs.population, train)
+    right = (predictions[0, :, 1] == train.tokens.sum(dim=1) % 11).double().mean()
+    assert runs.result["train_accuracy"] == [pytest.approx(right.item())]
+    assert runs.result["train_accuracy"] != runs.accuracy
+
+
+def test_a_test_loss_is_the_mean_over_scored_positions():
+    batch = DecimalAddition(digits=2, scored="target-is-digit").test_set()[:8]
+    population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
+    work = whole(MODEL, 31, batch)
+    expected = losses(population.logits(work), work.answers)
+    _, loss = predict(population, batch, rows_at_once=3)  # rows have two or three scored positions
+    assert torch.allclose(loss, expected)
