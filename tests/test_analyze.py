@@ -89,6 +89,7 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
         (["--positions", "some"], "choice of positions"),
         (["--place", "block7.stream"], "unknown place"),
         (["--components", "1,9"], "two of 1 to 4"),
+        (["--components", "2,2"], "two different ones"),
         (["--seed", "5"], "has the seeds [0], not 5"),
         (["--what", "attention", "--prompt", "a b"], "needle reads markers"),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from icecore.bench.language import RandomText
 from icecore.cli import app, main
+from icecore.store.provenance import without_folder
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 
@@ -167,6 +168,7 @@ def test_choices_are_checked_where_nothing_else_checks_types():
     """In a process of its own: here the tests' type checker would be first."""
     program = """
 from icecore.errors import InputError
+from icecore.store.provenance import without_folder
 from icecore.models import Transformer
 from icecore.tasks import DecimalAddition, Imitation, Needle
 from icecore.training import Optimization
@@ -322,3 +324,22 @@ def test_bench_train_as_json_and_kept(capsys, tmp_path):
     kept = json.loads((tmp_path / "bench.json").read_text())
     assert kept["rows"] == printed["rows"]
     assert {"commit", "command", "device", "torch"} <= set(kept)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["data", "--task", "needle"], "--task is not of --what data"),
+        (["data", "--out", "a.json"], "--out is not of --what data"),
+        (["precision", "--width", "16"], "--width is not of --what precision"),
+        (["train", "--layers", "3"], "--layers is not of --what train"),
+    ],
+)
+def test_a_bench_takes_no_flag_that_it_does_not_use(capsys, flags, message):
+    assert main(["bench", "--what", *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_recorded_commands_have_no_absolute_paths():
+    given = ["--out=/home/me/runs", "/home/me/mine.py:Task", "--out", "runs/a", "--only=needle, lr=0.005", "a=/b/c"]
+    assert [*map(without_folder, given)] == ["--out=runs", "mine.py:Task", "--out", "runs/a", given[4], given[5]]

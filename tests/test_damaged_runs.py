@@ -1,5 +1,6 @@
 """What happens to runs: damaged or changed files, full disks, no memory, weights that are no numbers."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import digest
+from icecore.sweeps import runner
 from icecore.training import RunFolder
 
 whole = pytest.fixture(scope="module")(train_whole)
@@ -158,3 +160,27 @@ def test_a_digest_tells_names_types_and_shapes_apart():
     zeros = torch.zeros(2, 3)
     others = [("b", zeros), ("a", zeros.T), ("a", zeros.flatten()), ("a", zeros.int()), ("a", zeros + 1)]
     assert len({digest([one]) for one in [("a", zeros), *others]}) == 6
+
+
+def test_metrics_that_are_damaged_are_left_out(tmp_path, whole):
+    run = copied(whole, tmp_path)
+    rows = len(list(RunFolder(run).metrics()))
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(b'\xff\n[1]\n{"loss": [1.0]}\n{"step": 13, "lo')
+    assert len(list(RunFolder(run).metrics())) == rows > 0
+    assert main(["show", str(run)]) == 0
+    beside = run.parent / "beside"
+    beside.mkdir()
+    (beside / "config.json").write_text("[]")
+    with pytest.raises(InputError, match="is damaged: it is no run's config; delete the folder"):
+        ice.train(TASK, MODEL, out=tmp_path, resume=True, **{**SHORT, "steps": 3})
+
+
+def test_where_there_are_no_locks_one_goes_on_without(tmp_path, monkeypatch):
+    def without(*_arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", without)
+    assert ice.train(TASK, MODEL, out=tmp_path, **SHORT).path is not None
+    with runner.locked(tmp_path / "locks" / "a") as is_ours:
+        assert is_ours

@@ -11,6 +11,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import find_model
+from icecore.training.presets import preset_model
 
 SHIFTED = """
 from dataclasses import dataclass
@@ -232,6 +233,12 @@ def test_a_body_has_its_own_defaults_not_the_papers(tmp_path, monkeypatch, capsy
     (tmp_path / "own.py").write_text(text.replace("width: int = 16", "width: int = 16\n    init: str = 'orthogonal'"))
     run = trained_by_command(capsys, "own.py:Looking")["run"]
     assert json.loads((Path(run) / "config.json").read_text())["model"]["settings"]["init"] == "orthogonal"
+
+
+def test_a_subclass_of_ours_has_its_own_defaults_too(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(SHIFTED.replace("by: float = 0.0", "by: float = 0.0\n    width: int = 32"))
+    assert preset_model(TASK, find_model(f"{file}:Shifted"), "released") == {}
 
 
 def test_a_subclass_is_neither_exported_nor_looked_into_as_a_transformer(tmp_path, monkeypatch, capsys):

@@ -235,3 +235,11 @@ def test_an_lstm_is_drawn_like_torchs():
         assert 0.9 / 8 < value.abs().max().item() <= 1 / 8, name
         assert value.std().item() == pytest.approx(1 / 8 / math.sqrt(3), rel=error), name
         assert value.mean().item() == pytest.approx(0, abs=error / 8 / math.sqrt(3)), name
+
+
+def test_what_would_not_be_read_is_not_trained():
+    linearized = Transformer(width=16, attention="prefix-sum")
+    with pytest.raises(InputError, match="nothing would train: transformer with these settings does not read 'q,k'"):
+        trained_names(linearized, SIZES, "q,k")
+    assert trained_names(linearized, SIZES, "q,v")
+    assert trained_names(SMALL, SIZES, "q,k")

@@ -2,10 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from small_runs import MODEL, SHORT
 
+import icecore as ice
 from icecore.cli import main
+from icecore.errors import InputError
+from icecore.tasks import find_task
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 SMALL = ["--width", "16", "--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
@@ -189,3 +194,26 @@ def test_a_training_set_keeps_the_contract_too(tmp_path, capsys, change, message
     for command in (["tasks", "--check"], ["train"]):
         assert main([*command, f"{file}:Xor", *(["--out", str(tmp_path)] if command == ["train"] else [])]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_a_subclass_in_python_is_not_what_the_file_holds(tmp_path):
+    class Easier(find_task(f"{EXAMPLE}:Reversal")):
+        pass
+
+    assert Easier.source_text is None
+    with pytest.raises(InputError, match=r"make_task\('FILE.py:Easier'\)"):
+        ice.train(cast(Any, Easier)(), MODEL, out=tmp_path, **SHORT)
+
+
+def test_a_task_that_ends_the_program_is_one_line(tmp_path, capsys):
+    file = tmp_path / "bad.py"
+    text = EXAMPLE.read_text()
+    assert text.count("    def floors(self) -> dict[str, float]:\n") == 1
+    file.write_text(
+        text.replace(
+            "    def floors(self) -> dict[str, float]:\n", "    def floors(self):\n        raise SystemExit(3)\n"
+        )
+    )
+    for command in (["tasks", f"{file}:Reversal"], ["train", f"{file}:Reversal", *SMALL]):
+        assert main(command) == 2
+        assert "SystemExit: 3" in capsys.readouterr().err

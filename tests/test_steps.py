@@ -1,12 +1,15 @@
 """What training does step by step: against torch's own AdamW, and over blocks of data."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 import torch
 import torch.nn.functional as F
 from small_runs import CPU, MODEL, TASK
 
 import icecore as ice
-from icecore.models import Sizes, initialize
+from icecore.models import Sizes, Spec, Transformer, initialize
 from icecore.tasks import DecimalAddition, ModularAddition
 from icecore.training import Optimization, Population
 from icecore.training.population import losses, predict
@@ -68,3 +71,29 @@ def test_a_test_loss_is_the_mean_over_scored_positions():
     expected = losses(population.logits(work), work.answers)
     _, loss = predict(population, batch, rows_at_once=3)  # rows have two or three scored positions
     assert torch.allclose(loss, expected)
+
+
+@dataclass(frozen=True)
+class OneOfTwo(Transformer):
+    """Adds an expert's vector where a sequence begins with 0: most batches of one do not use it."""
+
+    name: ClassVar[str] = "one-of-two"
+    vectorizes: ClassVar[bool] = False
+
+    def specs(self, sizes):
+        return {**super().specs(sizes), "expert": Spec((self.width,), "mlp", 0.1)}
+
+    def hidden(self, parameters, tokens, hook=None):
+        found = super().hidden(parameters, tokens, hook)
+        return found + parameters["expert"] if bool((tokens[:, 0] == 0).any()) else found
+
+
+def test_what_a_batch_does_not_use_has_no_gradient_of_the_last():
+    model, sizes = OneOfTwo(width=16), Sizes(40, 100)
+    population = Population(model, sizes, (0,), "all", CPU)
+    steps = Steps(population, Optimization(steps=4, batch=1, lr=1e-2, warmup_steps=1))
+    batch = Stream(TASK, 1, 0, CPU).batch_at(0)
+    for first, is_used in ((0, True), (1, False), (0, True)):
+        batch.tokens[0, 0] = first
+        steps.take(whole(model, 40, batch))
+        assert bool((steps.gradient_of["expert"] != 0).any()) == is_used

@@ -94,8 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130
-    except (BrokenPipeError, SystemExit):  # the reader, `head` say, has seen enough; click exits then by itself
-        drop_output()
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, OSError):
+            return fail(f"code that was loaded has ended the program (SystemExit {error.code}); take that out of it")
+        drop_output()  # the reader, `head` say, has seen enough; click exits then by itself
         return 0
     except OSError as error:
         drop_output()

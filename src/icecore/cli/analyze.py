@@ -85,6 +85,7 @@ def parse_components(text: str) -> tuple[int, int]:
         f"--components must be two of 1 to 4, as in 1,3, got '{text}'",
     )
     first, second = (int(word) - 1 for word in words)
+    require(first != second, f"--components must be two different ones, got '{text}'")
     return first, second
 
 

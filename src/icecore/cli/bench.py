@@ -29,6 +29,15 @@ class What(StrEnum):
     language = "language"
 
 
+FLAGS = {  # that are not of all
+    What.data: (),
+    What.train: ("task", "width", "out"),
+    What.precision: ("task", "out"),
+    What.profile: ("task", "width", "out"),
+    What.language: ("width", "layers", "out"),
+}
+
+
 def command(
     what: What = typer.Option(
         What.train,
@@ -55,6 +64,8 @@ def command(
     from icecore.process import prepare
     from icecore.store import remember_source
 
+    for flag, value in (("task", task), ("width", width), ("layers", layers), ("out", out)):
+        require(value is None or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
     prepare()
     remember_source()
     if what is What.data:

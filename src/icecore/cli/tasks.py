@@ -71,7 +71,7 @@ def describe(task_class: "type[Task]") -> dict:
             "max_length": task.max_length,
             "floors": task.floors(),
         }
-    except Exception as error:  # of a user's task, whatever its code may raise
+    except (Exception, SystemExit) as error:  # of a user's task, whatever its code may raise
         if isinstance(error, InputError) or task_class.source_text is None:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())

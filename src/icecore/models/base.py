@@ -73,6 +73,16 @@ class Model(abc.ABC):
     source_text: ClassVar[str | None] = None  # and what that held
     width: int
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """A class made from a user's in Python is not what the file holds."""
+        super().__init_subclass__(**settings)
+        cls.source_file = cls.source_text = None
+
+    @property
+    def unread_roles(self) -> tuple[str, ...]:
+        """Roles whose parameters, with these settings, are there and do nothing."""
+        return ()
+
     @abc.abstractmethod
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
         """Every parameter, by name."""

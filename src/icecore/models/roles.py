@@ -34,6 +34,8 @@ def trained_names(model: Model, sizes: Sizes, trainable: str) -> list[str]:
     names = [name for name, spec in specs.items() if wanted & set(spec.role.split("/"))]
     if not names:
         raise InputError(f"nothing trains: {model.name} has no parameter with the role '{trainable}'")
+    if all(specs[name].role in model.unread_roles for name in names):
+        raise InputError(f"nothing would train: {model.name} with these settings does not read '{trainable}'")
     return names
 
 

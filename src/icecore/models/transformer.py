@@ -52,6 +52,10 @@ class Transformer(Model):
         require(math.isfinite(self.gain) and self.gain > 0, f"gain must be positive, got {self.gain}")
         require_choices(self)
 
+    @property
+    def unread_roles(self) -> tuple[str, ...]:
+        return ("attention/q", "attention/k") if self.attention == "prefix-sum" else ()
+
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
         width = self.width
         to_base = math.sqrt(BASE_WIDTH / width)

@@ -1,6 +1,6 @@
 """Files that are there whole or not at all."""
 
-from icecore.store.files import filled_whole, read_json, remove_remains, write_json, write_whole
+from icecore.store.files import filled_whole, read_json, remove_remains, try_lock, write_json, write_whole
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
 from icecore.store.records import PLACES, Record, Records
 from icecore.store.tensors import digest, load_tensors, save_tensors
@@ -20,6 +20,7 @@ __all__ = [
     "remember_source",
     "remove_remains",
     "save_tensors",
+    "try_lock",
     "write_json",
     "write_whole",
 ]

@@ -1,6 +1,7 @@
 """Writing files so that a reader sees the whole file or none of it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -65,6 +66,17 @@ def filled_whole(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another path or free it") from error
     finally:
         shutil.rmtree(remains, ignore_errors=True)
+
+
+def try_lock(file: IO[str] | int) -> bool:
+    """Whether the file is this process's alone from now on, until it is closed. Where there are no locks, it is."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def remove_remains(folder: Path, names: Iterable[str]) -> None:

@@ -38,8 +38,9 @@ def command() -> str:
 
 
 def without_folder(argument: str) -> str:
-    """A machine's absolute paths say nothing elsewhere: the file's name is enough."""
-    return Path(argument).name if Path(argument).is_absolute() else argument
+    """A machine's absolute paths say nothing elsewhere: the file's name is enough. Also of `--flag=PATH`."""
+    flag, equals, value = argument.rpartition("=") if argument.startswith("--") else ("", "", argument)
+    return flag + equals + Path(value).name if Path(value).is_absolute() else argument
 
 
 def remember_source() -> None:

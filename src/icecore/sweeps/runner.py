@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from icecore.errors import InputError
 from icecore.models import Model, has_fast_path
 from icecore.models.check import of_the_users
-from icecore.store import Record, Records, read_json, remember_source
+from icecore.store import Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import inside, language, memorized
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
@@ -233,9 +232,4 @@ def locked(path: Path) -> Iterator[bool]:
         folder = path.parent.parent
         raise InputError(f"cannot write to {folder}: {error.strerror or error}; choose another folder") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield try_lock(file)

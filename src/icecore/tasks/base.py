@@ -107,6 +107,11 @@ class Task(abc.ABC):
     # none: nothing is held out, training items are scored.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
 
+    def __init_subclass__(cls, **settings: Any) -> None:
+        """A class made from a user's in Python is not what the file holds."""
+        super().__init_subclass__(**settings)
+        cls.source_file = cls.source_text = None
+
     @property
     @abc.abstractmethod
     def vocab_size(self) -> int:
@@ -165,7 +170,7 @@ class Task(abc.ABC):
         """A prompt in the task's own notation; if it has none, token numbers with spaces between."""
         words = text.split()
         require(
-            bool(words) and all(word.isdigit() for word in words), f"{self.name} reads tokens, as '3 4', not '{text}'"
+            bool(words) and all(word.isdecimal() for word in words), f"{self.name} reads tokens, as '3 4', not '{text}'"
         )
         return self.checked_prompt(tuple(map(int, words)))
 

@@ -67,8 +67,8 @@ class DecimalAddition(PlainTask):
         require(
             equals == "="
             and len(numbers) == 2
-            and all(part.isdigit() and len(part) == self.digits for part in numbers)
-            and (not answer or answer.isdigit()),
+            and all(part.isdecimal() and len(part) == self.digits for part in numbers)
+            and (not answer or answer.isdecimal()),
             f"decimal-addition reads two numbers of {self.digits} digits, reversed, as in '9 3 + 1 7 =', not '{text}'",
         )
         first, second = ([int(digit) for digit in number] for number in numbers)

@@ -86,7 +86,7 @@ class Needle(OneAnswerTask):
         require(
             len(words) % 2 == 1
             and set(markers) <= set(letters)
-            and all(word.isdigit() and 1 <= int(word) <= self.values for word in values),
+            and all(word.isdecimal() and 1 <= int(word) <= self.values for word in values),
             f"needle reads markers (a to {letters[-1]}) and values (1 to {self.values}) in turn and then the query, "
             f"as in 'a 1 b 2 b', not '{text}'",
         )

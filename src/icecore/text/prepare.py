@@ -1,7 +1,6 @@
 """A text made ready for training, stage by stage: killed at any point, the same call goes on to the same bytes."""
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import os
@@ -15,7 +14,7 @@ import numpy as np
 
 import icecore
 from icecore.errors import InputError, require
-from icecore.store import read_json, remove_remains, write_json, write_whole
+from icecore.store import read_json, remove_remains, try_lock, write_json, write_whole
 from icecore.store.prepared import (
     MANIFEST,
     OUTPUTS,
@@ -100,10 +99,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot make {folder}: {error.strerror or error}; choose another --out") from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"another process is preparing {folder}; wait for it, or choose another --out") from None
+        require(try_lock(handle), f"another process is preparing {folder}; wait for it, or choose another --out")
         yield
     finally:
         os.close(handle)

@@ -67,7 +67,7 @@ def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str,
 
     A model of the user's own has none: its fields may mean something else.
     """
-    if not issubclass(model_class, SHIPPED):
+    if model_class not in SHIPPED:
         return {}
     fields = model_class.__dataclass_fields__  # type: ignore[attr-defined]
     source = source_of(preset)

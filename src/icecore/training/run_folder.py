@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from icecore.store import (
     read_json,
     remove_remains,
     save_tensors,
+    try_lock,
     write_json,
     write_whole,
 )
@@ -67,7 +67,10 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"cannot write {self.path}: {error.strerror or error}; choose another --out") from error
         try:
-            self.lock(handle)
+            if not try_lock(handle):
+                raise InputError(
+                    f"another process is training the run in {self.path}; wait for it, or choose another --out"
+                )
             try:
                 self.begin(config, resume, overwrite)
             except InputError:
@@ -79,21 +82,11 @@ class RunFolder:
         finally:
             os.close(handle)
 
-    def lock(self, handle: int) -> None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"another process is training the run in {self.path}; wait for it, or choose another --out"
-            ) from None
-        except OSError:  # a file system without locks
-            return
-
     def begin(self, config: RunConfig, resume: bool | None, overwrite: bool) -> None:
         """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
         remove_remains(self.path, FILES)
         if self.is_begun and not overwrite:
-            stored = read_json(self.path / CONFIG)
+            stored = read_config(self.path)
             if differences(without_place(stored), without_place(config.as_json())):
                 raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
             if resume is False:
@@ -123,7 +116,8 @@ class RunFolder:
     def nearest(self, config: RunConfig) -> str:
         """Of the runs beside this one, how the one that is most like it differs."""
         candidates = [
-            differences(read_json(path), config.as_json()) for path in sorted(self.path.parent.glob(f"*/{CONFIG}"))
+            differences(read_config(path.parent), config.as_json())
+            for path in sorted(self.path.parent.glob(f"*/{CONFIG}"))
         ]
         if not candidates:
             return "there is no run yet"
@@ -141,11 +135,11 @@ class RunFolder:
     def metrics(self) -> Iterable[dict[str, Any]]:
         """The rows written so far; a last line that was cut off is left out."""
         path = self.path / METRICS
-        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                if isinstance(row, dict) and "step" in row:
+                    yield row
 
     def forget_metrics_after(self, step: int) -> None:
         rows = [row for row in self.metrics() if row["step"] <= step]
@@ -209,7 +203,7 @@ class RunFolder:
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         try:
-            return RunConfig.from_json(self.with_its_data(read_json(self.path / CONFIG)), self.path)
+            return RunConfig.from_json(self.with_its_data(read_config(self.path)), self.path)
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
 
@@ -247,6 +241,12 @@ class RunFolder:
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    config = read_json(folder / CONFIG)
+    require(isinstance(config, dict), f"{folder / CONFIG} is damaged: it is no run's config; delete the folder")
+    return config
 
 
 def halved(name: str, value: Tensor) -> Tensor:

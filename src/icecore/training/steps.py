@@ -76,6 +76,8 @@ class Steps:
         places = [self.gradient_of[name][group.seeds] for name in gradients]
         if is_first:
             self.loss[group.seeds] = loss
+            for name in self.gradient_of.keys() - gradients.keys():  # what this batch does not use
+                self.gradient_of[name][group.seeds].zero_()
             copy_all(places, list(gradients.values()))
         else:
             self.loss[group.seeds] += loss

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from icecore.analysis.circles import circle_pair, components, strongest_frequency
+from icecore.errors import require
 from icecore.reporting.figures.drawing import BLUE, DOTS, GREEN, GREY, LIGHT_GREY, YELLOW, new_figure, write
 from icecore.reporting.inside import Subject
 
@@ -130,6 +131,7 @@ def circles_figure(subject: Subject, pair: tuple[int, int] | None = None) -> "Fi
     ):
         places = components(parameters["token"]).cpu()
         first, second = pair or circle_pair(places)
+        require(max(first, second) < places.shape[1], f"there are only {places.shape[1]} components: choose among them")
         turns = strongest_frequency(places[:, first])
         colours = [number * turns % len(numbers) for number in numbers]
         panel.scatter(places[:, first], places[:, second], c=colours, cmap="twilight", s=14)
