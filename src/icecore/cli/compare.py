@@ -117,10 +117,10 @@ def command(
     )
     cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, optimization)
     for cell in cells:
-        require_sound(cell.config((0,), "fp32"))  # what is wrong with one is told before the first trains
+        require_sound(cell.of_one_seed)  # what is wrong with one is told before the first trains
     files = [] if figure is None else files_at(figure, made.name)
     require_drawable(files)
-    if (advice := cells[0].config((0,), "fp32").optimization.advice) is not None:
+    if (advice := cells[0].of_one_seed.optimization.advice) is not None:
         warn(advice)
     populations = [
         one for each in missing_of(cells, seeds, Records(out, warn), device, precision).values() for one in each
@@ -164,7 +164,7 @@ def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: in
         print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
     floors = ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in task.floors().items())
     print(f"\nfloors, which need no learning: {floors or 'none'}")
-    steps = sorted({cell.config((0,), "fp32").optimization.steps for cell in cells})
+    steps = sorted({cell.of_one_seed.optimization.steps for cell in cells})
     print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 

@@ -143,14 +143,10 @@ def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -
 
 
 def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None):
-    from icecore.sweeps.paper import ENTRIES, SCALES, with_text
+    from icecore.sweeps.paper import ENTRIES
 
     require_preset(preset)
-    cells = []
-    for name in entry_names(names):
-        make = ENTRIES[name].cells
-        assert make is not None
-        cells += make(with_text(SCALES[scale], text), preset)
+    cells = [cell for name in entry_names(names) for cell in ENTRIES[name].at(scale, preset, text)]
     if not only:
         return cells
     for part in only:

@@ -28,7 +28,7 @@ from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.inside import NAME as INSIDE
-from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.sweeps.paper import ENTRIES
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 
@@ -54,20 +54,17 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
     by_setting = {setting: of_most_seeds(each) for setting, each in precisions.items()}
     found: list[Claim] = []
     for name in names:
-        make = ENTRIES[name].cells
         if name == "table6":
             found += parameter_claims()
         if name in LANGUAGE_CLAIMS:
             found += language_claims(name, scale, preset, records)
             continue
-        if make is None:
-            continue
+        cells = {cell.label: cell for cell in ENTRIES[name].at(scale, preset)}
         if name in OTHER_CLAIMS:
-            found += OTHER_CLAIMS[name](make(SCALES[scale], preset), scale, by_setting)
+            found += OTHER_CLAIMS[name](list(cells.values()), scale, by_setting)
             continue
-        cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
         if name in SHARES:
-            inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
+            inside = seeds_by_setting(records.beside(INSIDE))
             found += [
                 share_claim(name, share, inside.get(cells[share.cell].setting, []), is_comparable=scale == "paper")
                 for share in SHARES[name]
@@ -87,7 +84,7 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
 
 def language_claims(name: str, scale: str, preset: str, records: Records) -> list[Claim]:
     """These need no cells, which need a prepared text: what is recorded can be shown without it."""
-    source = records if name == "fig4" else Records(records.path.parent, records.warn, INSIDE)
+    source = records if name == "fig4" else records.beside(INSIDE)
     runs = [run for each in seeds_by_setting(source).values() for run in each]
     return LANGUAGE_CLAIMS[name](runs, scale, preset)
 
@@ -149,11 +146,10 @@ def spent_on(names: Sequence[str], scale: str, preset: str, records: Records) ->
     by_setting = seeds_by_setting(records)
     runs: dict[str, Record] = {}
     for name in names:
-        make = ENTRIES[name].cells
         if name in LANGUAGE_CLAIMS:
             chosen = of_one_text((run for each in by_setting.values() for run in each), preset)
         else:
-            cells = [] if make is None else make(SCALES[scale], preset)
+            cells = ENTRIES[name].at(scale, preset)
             chosen = [run for cell in cells for run in by_setting.get(cell.setting, [])]
         runs |= {run["run"]: run for run in chosen if "seconds" in run}
     seconds: dict[str, list[float]] = defaultdict(list)

@@ -8,7 +8,7 @@ from icecore.reporting.claim import Claim
 from icecore.reporting.claims import TRAIN, claims_of, shown
 from icecore.reporting.paper_numbers import NUMBERS
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
+from icecore.sweeps.paper import ENTRIES, PRESETS
 
 WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
 BY_WIDTH = ("fig4", "fig7", "init")
@@ -30,12 +30,10 @@ def grid_of(claims: Sequence[Claim]) -> Grid:
 def preset_grid_of(name: str, scale: str, records: Records) -> Grid:
     """The same with a row for every preset that was run, if its settings are others than an earlier one's."""
     require(name in NUMBERS or name == "fig7", f"{name} has no rows by preset: choose of {', '.join(NUMBERS)} and fig7")
-    make = ENTRIES[name].cells
-    assert make is not None
     seen: set[tuple[str, str]] = set()
     rows: dict[str, list[tuple[tuple[str, str], Claim]]] = {}
     for preset in PRESETS:
-        settings = {cell.label: cell.setting for cell in make(SCALES[scale], preset)}
+        settings = {cell.label: cell.setting for cell in ENTRIES[name].at(scale, preset)}
         for claim in claims_of([name], scale, preset, records):
             place, setting = place_of(claim), (claim.cell, settings[claim.cell.removesuffix(TRAIN)])
             if place is not None and setting not in seen:

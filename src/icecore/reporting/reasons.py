@@ -18,12 +18,11 @@ PRESET = "--preset "  # begins the name of such a change
 
 def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cell]]:
     """By the label of an entry's cell, the same cell with another preset, or at another rate."""
-    make = ENTRIES[name].cells
-    assert make is not None
-    own = {cell.label: cell.setting for cell in make(SCALES[scale], preset)}
+    entry = ENTRIES[name]
+    own = {cell.label: cell.setting for cell in entry.at(scale, preset)}
     found: dict[str, dict[str, Cell]] = defaultdict(dict)
     for other in PRESETS:
-        for cell in make(SCALES[scale], other):
+        for cell in entry.at(scale, other):
             if cell.setting != own.get(cell.label, cell.setting):
                 found[cell.label][f"{PRESET}{other}"] = cell
     for cell in rates(SCALES[scale], preset):

@@ -9,7 +9,7 @@ from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_o
 from icecore.reporting.paper_numbers import SHARES, Share
 from icecore.store import Record, Records
 from icecore.sweeps.inside import NAME as INSIDE
-from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.sweeps.paper import ENTRIES
 
 DEFAULT_POSITIONS = "read"
 
@@ -48,16 +48,14 @@ class Choice:
 
 def choices_of(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Choice]:
     """Every combination over the rows that were run, the closest to the paper first."""
-    inside = seeds_by_setting(Records(records.path.parent, records.warn, INSIDE))
+    inside = seeds_by_setting(records.beside(INSIDE))
     found: list[Choice] = []
     for positions in POSITIONS:
         for last_layer in ("before", "after"):
             differences: list[float] = []
             within = 0
             for name in names:
-                make = ENTRIES[name].cells
-                assert make is not None
-                cells = {cell.label: cell for cell in make(SCALES[scale], preset)}
+                cells = {cell.label: cell for cell in ENTRIES[name].at(scale, preset)}
                 for share in SHARES[name]:
                     place = share.place if last_layer == "after" else share.stream
                     values = shares_of(inside.get(cells[share.cell].setting, []), share, positions, place)

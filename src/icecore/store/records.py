@@ -24,6 +24,10 @@ class Records:
     def __init__(self, folder: Path, warn: Warn | None = None, name: str = NAME) -> None:
         self.path, self.warn = folder / name, warn or ignore
 
+    def beside(self, name: str) -> "Records":
+        """Those of another file in the same folder."""
+        return Records(self.path.parent, self.warn, name)
+
     def read(self) -> list[Record]:
         """All records; a damaged line is skipped, with a warning that names it."""
         if not self.path.exists():
@@ -55,9 +59,10 @@ class Records:
                 )
         return found
 
-    def require_agreement(self, records: Iterable[Record]) -> None:
-        """Of no run do these say another thing than what is there, or than one another."""
-        known = self.by_run()
+    def require_agreement(self, records: Iterable[Record]) -> dict[str, Record]:
+        """What is there by run. Of no run do these say another thing than that, or than one another."""
+        there = self.by_run()
+        known = dict(there)
         for record in records:
             before = known.setdefault(record["run"], record)
             if differ(before, record):
@@ -65,6 +70,7 @@ class Records:
                     f"run {record['run']} is in {self.path} with another result "
                     f"(accuracy {before['accuracy']}, not {record['accuracy']}); nothing was added"
                 )
+        return there
 
     def append(self, records: Iterable[Record]) -> int:
         """Add the runs that are not there yet, all or none of them; how many. One that disagrees is an error."""
@@ -73,8 +79,7 @@ class Records:
             with self.path.open("a+b", buffering=0) as file:  # what a buffer holds would be written after all
                 fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
                 records = list(records)
-                self.require_agreement(records)
-                known = self.by_run()
+                known = self.require_agreement(records)
                 fresh = {record["run"]: record for record in reversed(records) if record["run"] not in known}
                 end = file.seek(0, os.SEEK_END)
                 text = "".join(json.dumps(record) + "\n" for record in reversed(fresh.values()))

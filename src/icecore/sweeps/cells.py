@@ -10,6 +10,10 @@ from icecore.training import Optimization, RunConfig
 from icecore.training.config import name_of
 from icecore.training.presets import preset_optimization, preset_sizes
 
+# What trains, by the paper's names.
+TRAINED = {"Random": "embeddings", "Normal": "all"}
+PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -36,9 +40,14 @@ class Cell:
         )
 
     @functools.cached_property
+    def of_one_seed(self) -> RunConfig:
+        """For what is the same whatever the seeds and the precision."""
+        return self.config((0,), "fp32")
+
+    @functools.cached_property
     def setting(self) -> str:
         """Names the setting whatever the seed and the precision: cells of different tables may share their runs."""
-        return setting_of(self.config((0,), "fp32").as_json())
+        return setting_of(self.of_one_seed.as_json())
 
 
 def setting_of(config: dict[str, Any]) -> str:

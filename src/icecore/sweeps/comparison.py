@@ -6,19 +6,12 @@ from typing import Any
 
 from icecore.models import Model
 from icecore.store import Record, Records
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import PARTS, TRAINED, Cell
 from icecore.sweeps.runner import Failure, Population, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import Watch, pick_device, pick_precision
 
-# By what trains, as the paper calls it.
-TRAINED = {
-    "unembed": "U only",
-    "embed": "E only",
-    "token+unembed": "E_token & U",
-    "embeddings": "Random",
-    "all": "Normal",
-}
+NAMES = {trainable: name for name, trainable in (TRAINED | PARTS).items()}
 USUAL = ("unembed", "embeddings", "all")
 OURS = "transformer"
 
@@ -47,7 +40,7 @@ def comparison(
 
 
 def line_name(body: str, trainable: str) -> str:
-    what = TRAINED.get(trainable, trainable)
+    what = NAMES.get(trainable, trainable)
     return what if body == OURS else f"{what}, {body}"
 
 

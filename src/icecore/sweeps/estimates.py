@@ -65,7 +65,7 @@ def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> fl
 
 def ms_of(row: Row, cell: Cell) -> float:
     """What the row would have with the cell's batch and task."""
-    of_tokens = cell.config((0,), "fp32").optimization.batch / row["batch"]
+    of_tokens = cell.of_one_seed.optimization.batch / row["batch"]
     if row["task"] != cell.task.name:
         of_tokens *= cell.task.max_length / make_task(row["task"]).max_length
     return row["ms_per_seed_step"] * of_tokens

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from icecore.models import Transformer
 from icecore.store import Record
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import TRAINED, Cell
 from icecore.tasks import Language, Task
 from icecore.training import Runs
 from icecore.training.presets import epochs_in_steps, preset_optimization, source_of
 
 LAYERS = (2, 4)  # SOURCE: figure 4
-TRAINED = {"Random": "embeddings", "Normal": "all"}
 LOOKED_INTO = 4  # layers of table 5's models
 EVALUATIONS = 20  # during training: among them is the best
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from icecore.models import LSTM, Model, Transformer
 from icecore.sweeps import language, laptop
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import PARTS, TRAINED, Cell
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.tasks import TASKS, Imitation, Task, make_task
 from icecore.training.presets import source_of
@@ -25,8 +25,6 @@ GAINS = (0.5, 1.0, 2.0, 4.0)
 GAIN_WIDTHS = (64, 256, 1024)
 HIGHER_RATE = 5  # times the usual one, which is 1e-3
 LOWER_RATES = (3e-4, 1e-4)
-TRAINED = {"Random": "embeddings", "Normal": "all"}
-PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
 
 
 @dataclass(frozen=True)
@@ -176,8 +174,8 @@ def gain(scale: Scale, preset: str) -> list[Cell]:
         for width in GAIN_WIDTHS:
             base = scale.transformer(width, preset)
             for factor in GAINS:
-                model = Transformer(base.width, base.layers, base.heads, base.attention, base.init, factor)
-                cells.append(scale.cell(task, f"Random {width}, gain {factor:g}", model, "embeddings", preset))
+                label = f"Random {width}, gain {factor:g}"
+                cells.append(scale.cell(task, label, replace(base, gain=factor), "embeddings", preset))
     return cells
 
 
@@ -195,7 +193,7 @@ def init(scale: Scale, preset: str) -> list[Cell]:
                 cell = scale.cell(task, label, model, "embeddings", preset)
                 cells.append(cell)
                 if task == "needle":
-                    rate = HIGHER_RATE * cell.config((0,), "fp32").optimization.lr
+                    rate = HIGHER_RATE * cell.of_one_seed.optimization.lr
                     cells.append(scale.cell(task, f"{label}, lr {rate:g}", model, "embeddings", preset, rate))
     return cells
 
@@ -218,6 +216,10 @@ class Entry:
     cells: Callable[[Scale, str], list[Cell]] | None = None
     missing: str = ""
     needs_text: bool = False  # cells are of a prepared text
+
+    def at(self, scale: str, preset: str, text: Path | None = None) -> list[Cell]:
+        """Its cells at a scale, if it has any; `text` is another prepared text than the scale's."""
+        return [] if self.cells is None else self.cells(with_text(SCALES[scale], text), preset)
 
 
 OF_ONE_RUN = "it shows one run: icecore analyze RUN --figures DIR draws it"

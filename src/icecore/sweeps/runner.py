@@ -27,7 +27,7 @@ class Population:
 
     @property
     def seed_steps(self) -> int:
-        return len(self.seeds) * self.cell.config(self.seeds, "fp32").optimization.steps
+        return len(self.seeds) * self.cell.of_one_seed.optimization.steps
 
     @property
     def label(self) -> str:
@@ -90,7 +90,7 @@ class Stored:
     """What is recorded of runs, and of what is inside some of them."""
 
     def __init__(self, records: Records) -> None:
-        self.records, self.inside = records, Records(records.path.parent, records.warn, inside.NAME)
+        self.records, self.inside = records, records.beside(inside.NAME)
         self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:
@@ -122,7 +122,7 @@ def measure(population: "Population", runs: Runs) -> Measured:
 
 
 def parameters_of(cell: Cell) -> int:
-    config = cell.config((0,), "fp32")
+    config = cell.of_one_seed
     return sum(spec.size for spec in config.model.specs(config.sizes).values())
 
 
@@ -177,7 +177,7 @@ def train_population(
 ) -> Runs:
     """Train it, or go on from its last checkpoint."""
     cell = population.cell
-    steps = cell.config(population.seeds, "fp32").optimization.steps
+    steps = cell.of_one_seed.optimization.steps
     return train(
         cell.task,
         cell.model,

@@ -23,7 +23,7 @@ from icecore.reporting.figures.drawing import (
 )
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.sweeps.paper import ENTRIES
 from icecore.training.presets import source_of
 
 STYLES = {
@@ -67,9 +67,7 @@ def points_of(
     by_setting = seeds_by_setting(records)
     found: dict[str, Point] = {}
     for entry in entries:
-        make = ENTRIES[entry].cells
-        assert make is not None
-        cells = make(SCALES[scale], preset)
+        cells = ENTRIES[entry].at(scale, preset)
         widths = tuple(sorted({cell.model.width for cell in cells}))
         for cell in cells:
             runs = by_setting.get(cell.setting)
