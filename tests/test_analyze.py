@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import run_json
 
 from icecore.cli import main
 from icecore.reporting.inside import Subject, look_inside
@@ -107,3 +108,14 @@ def test_an_lstm_is_not_looked_into(tmp_path, capsys):
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert main(["analyze", str(tmp_path / "needle" / result["run_id"])]) == 2
     assert "only transformers are looked into" in capsys.readouterr().err
+
+
+def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):
+    path = train(tmp_path, capsys, *NEEDLE, "--seeds", "2")
+    config, population = RunFolder(path).load(torch.device("cpu"))
+    shown = [run_json(capsys, "analyze", path, "--what", "variance", "--seed", seed, "--json") for seed in (0, 1)]
+    for seed, one in enumerate(shown):
+        expected = dict(look_inside(Subject.of(config, population, seed), ["variance"]))["variance"]
+        found = one["analyses"]["variance"]["trained"]["final"]["directions"]
+        assert found == pytest.approx(expected["trained"]["final"]["directions"])
+    assert shown[0]["analyses"] != shown[1]["analyses"]

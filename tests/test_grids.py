@@ -8,7 +8,9 @@ from made_up import record_of, recorded
 
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.reporting.claims import claims_of
 from icecore.reporting.documents import filled
+from icecore.reporting.grids import grid_of
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.paper import SCALES
@@ -111,3 +113,13 @@ def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
     }
     assert table1["minutes"] == "0.1", "nine seconds are .15 minutes, and printed to a tenth"
     assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")
+
+
+def test_a_row_of_several_floors_has_none_in_its_column(tmp_path):
+    for cell in paper.table2(SCALES["paper"], "released"):
+        floor = 0.3 if cell.label == "needle, E only" else 0.2
+        Records(tmp_path).append([record_of(cell, 0, 0.5) | {"floors": {"a rule": floor}}])
+    headings, rows = grid_of(claims_of(["table2"], "paper", "released", Records(tmp_path)))
+    floors = {row[0]: row[-1] for row in rows}
+    assert headings[-1] == "floor"
+    assert (floors["needle"], floors["parentheses"]) == ("", "20.0")

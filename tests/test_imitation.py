@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from small_runs import run_json
 
 import icecore as ice
 from icecore.cli import main
@@ -185,3 +186,12 @@ def test_the_most_frequent_token_of_a_target_is_not_its_largest():
 
     floors = Imitation(length=2, vocabulary=8, test_size=400, target=says_one_or_five).floors()
     assert floors["most_frequent_token"] == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / 400))
+
+
+def test_the_mean_output_is_that_of_fresh_inputs(capsys):
+    def target(tokens: torch.Tensor) -> torch.Tensor:
+        return F.one_hot(tokens[:, 0], 16).float().mul(5).log_softmax(dim=-1)
+
+    floors = Imitation(length=2, vocabulary=16, test_size=1, target=target).loss_floors()
+    assert floors["mean_output"] > 1, "the mean of one test item would be that item"
+    assert run_json(capsys, "targets", "--width", 4, "--json")["items"] == 1000

@@ -20,6 +20,9 @@ from twins import results_by_place, shaken
 from icecore.models import Sizes, Transformer, chunked
 from icecore.models.dense import Windows
 from icecore.models.devices import INTERPRETED
+from icecore.models.fused import FusedAttention
+from icecore.models.packed import attend_laid_out
+from icecore.models.packing import pack
 from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.training import Optimization, Population, Precision
 from icecore.training.imitation_target import with_target
@@ -174,3 +177,43 @@ def test_the_kernel_that_ends_a_step_is_its_plain_twin():
         assert torch.equal(ours.first_bad_step, twins.first_bad_step)
         assert ours.step == twins.step
     assert ours.first_bad_step.tolist() == [1, 0, -1, 0, 2]
+
+
+@with_kernels
+@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("softmax", [True, False])
+def test_long_sequences_and_wide_heads_are_attended_as_the_plain_way_does(scored, softmax):
+    """Heads of 136 channels, as wide ones have more than a program takes at once; sequences of every tile's size."""
+    model = Transformer(width=272, heads=2, attention="softmax" if softmax else "prefix-sum")
+    lengths = torch.tensor([3, 16, 17, 32, 40])
+    tokens = random(1, 5, 40).mul(1e6).long().remainder(50)
+    packing = pack(tokens, (torch.arange(40) == lengths[:, None] - 1)[None].to(DEVICE), 50).step(0)
+    reads = packing.reads(rows=False, scored=scored)
+    outputs = len(packing.scored_node) if scored else packing.nodes
+    q, kv = random(2, outputs, 272, seed=1).requires_grad_(), random(2, packing.nodes, 544, seed=2).requires_grad_()
+    with Precision.fp32.in_matrix_products():
+        ours = FusedAttention.apply(q, kv, packing, reads, outputs, False, 2, softmax)
+        plain = attend_laid_out(model, q, kv, reads, outputs)
+        weight = random(*plain.shape, seed=3)
+        gradients = [torch.autograd.grad((each * weight).sum(), (q, kv), allow_unused=True) for each in (ours, plain)]
+    assert torch.allclose(ours, plain, rtol=1e-4, atol=1e-4)
+    for mine, theirs in zip(*gradients, strict=True):
+        assert torch.allclose(mine, torch.zeros_like(mine) if theirs is None else theirs, rtol=1e-4, atol=1e-3)
+
+
+@with_kernels
+def test_sums_and_norms_of_many_and_of_wide_rows_are_torchs():
+    kernels = pytest.importorskip("icecore.models.kernels")
+    values, key = random(2, 40, 272), torch.arange(40, device=DEVICE).div(7, rounding_mode="floor")
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    expected = values.new_zeros((2, 6, 272)).index_add(1, key, values[:, order])
+    assert torch.allclose(kernels.segment_sum(values, order.int(), key.int(), 6), expected, rtol=1e-5, atol=1e-5)
+    rows = 1024 * 128 + 1  # more than a program has in one turn
+    x, weight, bias = random(1, rows, 16), random(1, 16, seed=1), random(1, 16, seed=2)
+    leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
+    gradient = random(1, rows, 16, seed=3)
+    twins = torch.autograd.grad(F.layer_norm(leaves[0], (16,)) * leaves[1] + leaves[2], leaves, gradient)
+    _, total, moments = kernels.norm_forward(x, None, None, weight, bias, torch.float32, 1e-5)
+    d_x, _, d_weight, d_bias = kernels.norm_backward(total, moments, gradient, None, weight)
+    for mine, theirs in zip((d_x, d_weight, d_bias), twins, strict=True):
+        assert (mine - theirs).norm() < 1e-4 * theirs.norm()

@@ -20,7 +20,7 @@ from icecore.store import Records
 from icecore.sweeps import inside, language, paper
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.sweeps.paper import SCALES, with_text
-from icecore.tasks import Language
+from icecore.tasks import Language, Needle
 from icecore.training import RunFolder
 from icecore.training.presets import preset_model, preset_optimization
 
@@ -223,3 +223,9 @@ def test_the_papers_language_models(text):
         "heads": 8,
         "init": "released",
     }
+
+
+def test_the_validation_loss_is_measured_twenty_times():
+    assert language.evaluate_every(Language(), 400) == 20
+    assert language.evaluate_every(Language(), 3) == 1
+    assert language.evaluate_every(Needle(), 400) is None

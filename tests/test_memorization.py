@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from made_up import record
+from made_up import remember, remember_table3
 from small_sweep import sweep
 
 from icecore.cli import main
 from icecore.models import Sizes, Transformer
 from icecore.reporting.claims import claims_of
-from icecore.reporting.memorization_claims import last_tenth
+from icecore.reporting.imitation_claims import Imitated, shape_claim
+from icecore.reporting.memorization_claims import last_tenth, ratio_claim
 from icecore.reporting.paper_numbers import REPLICATION, TABLE3
 from icecore.store import Records
 from icecore.sweeps import memorized, paper, runner
@@ -31,34 +32,6 @@ TINY = Cell(
     "released",
     {"steps": 168, "batch": 16, "warmup_steps": 2, "lr": 1e-2},
 )
-
-
-def bits(accuracy: float, trained: int, total: int) -> dict[str, float]:
-    """As a record has them; by the loss, half of what the accuracy says."""
-    memorized_bits = accuracy * 262_144 * 9
-    return {
-        "accuracy_bits": memorized_bits,
-        "loss_bits": memorized_bits / 2,
-        "accuracy_bits_per_trained": memorized_bits / trained,
-        "loss_bits_per_trained": memorized_bits / 2 / trained,
-        "accuracy_bits_per_parameter": memorized_bits / total,
-        "loss_bits_per_parameter": memorized_bits / 2 / total,
-    }
-
-
-def remember(folder: Path, cell: Cell, seed: int, accuracy: float, **more: object) -> None:
-    config = cell.config((seed,), "bf16")
-    made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {"chance": 1 / 512}}
-    Records(folder).append([record(config.run_id, accuracy, **made, **more)])
-
-
-def remember_table3(folder: Path, normal: float, random: float, scale: str = "paper", preset: str = "released") -> None:
-    for cell in paper.table3(SCALES[scale], preset):
-        end, trained = (normal, 659_584) if cell.trainable == "all" else (random, 262_784)
-        curve = {"steps": [100, 200, 300, 1000], "accuracy": [0.0, 0.5 * end, end, end]}
-        for seed in range(2):
-            more = {"curve": curve, "capacity": bits(end, trained, 659_584), "trained_parameters": trained}
-            remember(folder, cell, seed, end, **more)
 
 
 def test_a_run_is_recorded_with_its_curve_and_its_bits(tmp_path):
@@ -250,3 +223,23 @@ def test_recorded_bits_are_shared_among_all_parameters(tmp_path):
     (one,) = Records(tmp_path).read()
     assert one["capacity"]["parameters"] == runner.parameters_of(tiny)
     assert one["capacity"]["parameters"] == one["trained_parameters"] + one["frozen_parameters"]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.19, "reproduced"), (1.21, "differs"), (0.79, "differs")])
+def test_a_ratio_has_the_seeds_of_the_fewer_and_two_tenths_of_room(factor, verdict):
+    def runs(bits_a_parameter: float, count: int) -> list[dict[str, Any]]:
+        return [{"capacity": {"accuracy_bits_per_trained": bits_a_parameter}}] * count
+
+    papers = TABLE3["Normal 128"][3] / TABLE3["Random 128"][3]
+    claim = ratio_claim({"Normal 128": runs(factor * papers, 3), "Random 128": runs(1.0, 2)}, "paper")
+    assert (claim.n, claim.verdict) == (2, verdict)
+    few, many = Imitated("Random", "256x3", 4, (0.1,), {}), Imitated("Random", "256x3", 8, (0.4, 0.5, 0.6), {})
+    assert {shape_claim("a ratio", *pair, 2.0, "a reason").n for pair in ((few, many), (many, few))} == {1}
+
+
+def test_a_figure_8_that_falls_at_its_end_is_not_at_its_end(tmp_path):
+    cell = paper.table3(SCALES["paper"], "released")[0]
+    curve = {"steps": [100, 900, 1000], "accuracy": [0.1, 0.9, 0.5]}
+    remember(tmp_path, cell, 0, 0.5, curve=curve, trained_parameters=1)
+    (claim,) = [claim for claim in claims_of(["fig8"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert (claim.ours, claim.verdict) == (pytest.approx(-40), "differs")

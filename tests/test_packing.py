@@ -99,3 +99,19 @@ def test_the_work_of_a_step_is_the_batch_of_that_step(task):
         place = work_stream.at(step)
         answers, batch = place.works.step(place.index).answers, stream.batch_at(step)
         assert sorted(answers.targets[answers.weight > 0].tolist()) == sorted(batch.targets[batch.scored].tolist())
+
+
+def test_what_does_not_exist_belongs_to_no_sum():
+    """Steps of unequal sizes, and room for more shared tokens than there are: that room is never written."""
+    task = Parentheses(max_pairs=5)
+    batch = task.sample(100, torch.Generator().manual_seed(0))
+    tokens, scored = (part.unflatten(0, (2, 50)) for part in (batch.tokens, batch.scored))
+    packed = pack(tokens, scored, task.vocab_size, lambda needed: [needed[0] + 5, max(needed) + 90])
+    for index in range(2):
+        step = packed.step(index)
+        assert step.has_rows
+        is_read = torch.arange(tokens.shape[2]) < step.lengths[:, None]
+        used = set(step.slot[is_read & (step.own < 0)].tolist())
+        assert max(used) < step.shared - 1
+        summed = step.key_order[step.key_row < len(step.row_tokens)].tolist()
+        assert sorted(summed) == sorted(used | {step.shared + node for node in range(step.nodes)})

@@ -1,8 +1,10 @@
 """How long a sweep will take: from stored benches, here and for another device."""
 
 import dataclasses
+from typing import Any
 
 import pytest
+import torch
 from made_up import record_of
 
 from icecore.cli import main
@@ -13,6 +15,7 @@ from icecore.sweeps import paper, runner
 from icecore.sweeps.estimates import bench_of
 from icecore.sweeps.paper import SCALES
 from icecore.tasks import make_task
+from icecore.training import device_name
 
 
 def test_a_plan_is_of_the_device_that_it_names(tmp_path, capsys):
@@ -92,3 +95,34 @@ def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):
     assert "needle, Normal 1024, seeds 0, 1 is left out: the bench of mine has no row" in capsys.readouterr().err
     assert main(["reproduce", "table1", "--minutes", "1", "--results", str(tmp_path), "--runs", str(tmp_path)]) == 2
     assert "--minutes needs a bench" in capsys.readouterr().err
+
+
+def test_beyond_the_widest_bench_time_grows_with_the_square_and_with_the_batch(tmp_path):
+    row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 64, "batch": 500}
+    write_json(tmp_path / "bench" / "a.json", {"device": "mine", "rows": [row | {"ms_per_seed_step": 1.0}]})
+    cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}
+    bench = bench_of(tmp_path, "mine")
+    assert bench is not None
+    steps = 10_000 * 0.001 * 2  # of a batch twice as large
+    for label, factor in (("needle, Random 1024", 16**2), ("needle, Random 16", 1 / 4)):
+        found = bench.seconds(runner.Population(cells[label], (0,)))
+        assert found == pytest.approx(12 + 1.06 * steps * factor)
+
+
+def test_minutes_are_those_of_all_populations_together(tmp_path, monkeypatch, capsys):
+    row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
+    name = device_name(torch.device("cpu"))
+    write_json(tmp_path / "bench" / "a.json", {"device": name, "rows": [row | {"ms_per_seed_step": 4.0}]})
+    cells = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Random 1024"]
+    one, two = runner.missing(cells, 2, Records(tmp_path), "fp32", "cpu", at_once=1)  # 54.4 s each
+    assert through_in(100, [one, two], tmp_path, name) == [one]
+    assert through_in(109, [one, two], tmp_path, name) == [one, two]
+    sweep = ["reproduce", "table1", "--scale", "paper", "--only", "needle, Random 1024", "--at-once", "1"]
+    sweep += ["--seeds", "2", "--device", "cpu", "--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    assert main([*sweep, "--dry-run"]) == 0
+    assert "2 populations, 20,000 seed-steps, about 2 minutes\n" in capsys.readouterr().out
+    chosen: list[Any] = []
+    monkeypatch.setattr("icecore.sweeps.runner.run_missing", lambda populations, *_: chosen.extend(populations) or [])
+    assert main([*sweep, "--minutes", "1"]) == 0
+    assert chosen == [one], "of 60 seconds"
+    assert "1 population in 0 s; 1 left for another time" in capsys.readouterr().out

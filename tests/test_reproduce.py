@@ -13,12 +13,14 @@ import pytest
 from small_sweep import CELLS, SMALL, sweep
 
 from icecore.cli import main
+from icecore.cli.sweeps import DEFAULT_RESULTS
 from icecore.errors import Interrupted
-from icecore.models import LSTM
+from icecore.models import LSTM, Transformer
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.cluster import train_on_worker
+from icecore.sweeps.laptop import size_of, small_task, small_training
 from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
@@ -230,3 +232,29 @@ def test_a_cell_is_trained_with_its_preset(tmp_path):
     (one,) = Records(tmp_path).read()
     assert one["setting"] == cell.setting
     assert one["config"]["optimization"]["lr"] == 5e-3, "the paper's rate of LSTMs; the scripts' is 1e-3"
+
+
+def test_a_laptops_models_are_trained_each_in_its_own_way():
+    size = size_of("needle")
+    assert len({str(vars(size)[kind]) for kind in ("random", "normal", "narrow", "lstm", "embed")}) == 5
+    for model, trainable, kind in (
+        (LSTM(width=128), "all", "lstm"),
+        (Transformer(width=128), "embeddings", "random"),
+        (Transformer(width=8), "embeddings", "random"),
+        (Transformer(width=128), "unembed", "random"),
+        (Transformer(width=128), "embed", "embed"),
+        (Transformer(width=128), "all", "normal"),
+        (Transformer(width=8), "all", "narrow"),
+    ):
+        assert small_training("needle", model, trainable) == {"batch": size.batch, **vars(vars(size)[kind])}
+    inits = [vars(small_task("imitation", preset))["target_init"] for preset in paper.PRESETS]
+    assert inits == ["released", "released", "text"]
+    assert {scale.value: str(folder) for scale, folder in DEFAULT_RESULTS.items()} == {
+        "paper": "results",
+        "laptop": "runs",
+    }
+
+
+def test_a_record_says_how_many_seeds_shared_its_seconds(tmp_path):
+    sweep(tmp_path, tmp_path / "runs", seeds=2, cells=CELLS[:1])
+    assert [one["seeds_at_once"] for one in Records(tmp_path).read()] == [2, 2]

@@ -1,5 +1,6 @@
 """Runs on disk: resuming to the same bits after any death, checks on loading, errors that say what to do."""
 
+import dataclasses
 import fcntl
 import json
 import os
@@ -17,9 +18,10 @@ from small_runs import CPU, FLAGS, MODEL, SHORT, TASK, Stop, copied, run_json, s
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.store import load_tensors
+from icecore.models import Sizes
+from icecore.store import load_tensors, write_json
 from icecore.tasks import ModularAddition
-from icecore.training import RunFolder, evaluate, run_folder
+from icecore.training import Optimization, RunConfig, RunFolder, evaluate, run_folder
 
 whole = pytest.fixture(scope="module")(train_whole)
 
@@ -234,3 +236,11 @@ def test_a_checkpoint_stays_until_the_result_is_there(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         ice.train(TASK, MODEL, steps=4, batch=8, warmup_steps=1, out=tmp_path)
     assert len(list(tmp_path.glob("needle/*/checkpoint.safetensors"))) == 1
+
+
+def test_the_nearest_run_is_the_one_that_differs_least(tmp_path):
+    config = RunConfig(TASK, MODEL, Sizes(TASK.vocab_size, 10))
+    for name, other in (("a", Optimization(lr=0.1, steps=7, batch=3)), ("b", Optimization(lr=0.2))):
+        stored = dataclasses.replace(config, optimization=other).as_json()
+        write_json(tmp_path / "needle" / name / "config.json", stored)
+    assert "another config (optimization.lr 0.2, not 0.001)" in RunFolder.of(config, tmp_path).nearest(config)

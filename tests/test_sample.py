@@ -14,7 +14,7 @@ from icecore.models.cached import cached_logits, empty_cache, recomputed_logits
 from icecore.models.sampling import Sampling, continuations
 from icecore.seeding import make_generator
 from icecore.tasks import Language
-from icecore.text import load_tokenizer
+from icecore.text import TextOfTokens, load_tokenizer
 
 SIZES = Sizes(vocab_size=11, positions=12)
 END = 0
@@ -253,3 +253,18 @@ def test_a_missing_or_damaged_tokenizer_is_named(capsys, run):
         assert "tokenizer.json is missing; prepare the text again" in sample(capsys, run.path)[2]
     finally:
         path.write_bytes(content)
+
+
+def test_the_network_that_is_asked_for_writes(capsys, run):
+    tokenizer = load_tokenizer(run.config.task.text.folder)
+    begun = [0, *tokenizer.encode("Mia had", add_special_tokens=False).ids]
+    texts = {}
+    for index in range(2):
+        reader, limits = TextOfTokens(tokenizer), {"count": 1, "tokens": 9, "positions": 32, "end_token": 0}
+        steps = continuations(run.config.model, run.population.parameters(index), begun, Sampling(0.0), **limits)
+        texts[index] = "".join(reader.add(token) for (token,) in steps if token) + reader.end()
+    assert texts[0] != texts[1]
+    greedy = (run.path, "--prompt", "Mia had", "--tokens", 9, "--temperature", 0, "--json")
+    for flags, index in (((), 0), (("--which", 3), 0), (("--which", 5), 1)):
+        (printed,) = json.loads(sample(capsys, *greedy, *flags)[1].splitlines()[-1])["samples"]
+        assert printed["text"] == texts[index]

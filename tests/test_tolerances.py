@@ -3,10 +3,11 @@
 from typing import Any, cast
 
 import pytest
-from made_up import recorded
+from made_up import record, record_of, recorded
 
 from icecore.reporting.claims import claims_of, judge
-from icecore.reporting.paper_numbers import BETWEEN, FAILED, KNOWN, NUMBERS, SOLVED, TABLE2, Number
+from icecore.reporting.paper_numbers import BETWEEN, FAILED, KNOWN, NUMBERS, SHARES, SOLVED, TABLE2, Number
+from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.paper import SCALES
@@ -40,3 +41,43 @@ def test_gains_are_those_of_their_labels(scale):
     assert len(cells) == 4 * 3 * 4
     assert all(cell.label.endswith(f"gain {cast(Any, cell.model).gain:g}") for cell in cells)
     assert {cast(Any, cell.model).gain for cell in cells} == {0.5, 1, 2, 4}
+
+
+def test_a_share_beyond_its_tolerance_is_not_counted_as_within(tmp_path):
+    cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
+    cell = cells["needle, Random 1024"]
+    places: dict[str, list[float]] = {}
+    for share in SHARES["table4"]:
+        if share.cell == cell.label:
+            off = 0.9 if share.kind == "directions" else 1.1  # of the tolerance
+            value = (share.paper + off * share.tolerance.points) / 100
+            places.setdefault(share.place, [0.0, 0.0])[share.kind != "directions"] = value
+    config = cell.config((0,), "bf16")
+    made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "variance": {"read": places}}
+    Records(tmp_path, name="inside.jsonl").append([record(config.run_id, **made)])
+    (choice,) = [one for one in choices_of(["table4"], "paper", "released", Records(tmp_path)) if one.numbers == 6]
+    assert (choice.positions, choice.last_layer, choice.within) == ("read", "after", 3)
+    verdicts = [claim.verdict for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
+    assert verdicts == ["reproduced"] * 3 + ["differs"] * 3
+
+
+def test_what_was_changed_is_compared_in_the_same_precision(tmp_path):
+    cells, changed = (
+        {cell.label: cell for cell in paper.table1(SCALES["paper"], preset)}["parentheses, Normal 16"]
+        for preset in ("released", "readme")
+    )
+    rows = [record_of(cells, seed, 0.9) for seed in range(3)] + [record_of(changed, seed, 0.5) for seed in range(2)]
+    Records(tmp_path).append(rows + [record_of(changed, seed, 0.7, "tf32") for seed in range(3)])
+    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    (claim,) = [claim for claim in claims if claim.n]
+    assert claim.explanation == "unexplained; with --preset readme: 50.0, 2 seeds"
+
+
+def test_a_number_that_another_precision_has_is_explained(tmp_path):
+    cell = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}["parentheses, Normal 16"]
+    for accuracy, is_explained in ((0.8, False), (1.0, True)):  # the paper has 100.0
+        folder = tmp_path / str(accuracy)
+        Records(folder).append(record_of(cell, seed, 0.9) for seed in range(4))
+        Records(folder).append(record_of(cell, seed, accuracy, "tf32") for seed in range(3))
+        (claim,) = [one for one in claims_of(["table1"], "paper", "released", Records(folder)) if one.n]
+        assert (claim.verdict, "unexplained" in claim.explanation) == ("differs", not is_explained)

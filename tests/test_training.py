@@ -1,6 +1,7 @@
 """Training: what is frozen stays frozen, seeds are what they are alone, the schedule, the data by step."""
 
 import math
+import threading
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
-from icecore.training import Optimization, Population, RunConfig
+from icecore.training import Optimization, Population, RunConfig, RunFolder
+from icecore.training.loop import Cadence, Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
 from icecore.training.stream import Stream
@@ -249,3 +251,46 @@ def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
     assert "test_items_in_stream" not in settings(Parentheses())
     kept = RunConfig(Parentheses(test_items_in_stream=True), MODEL, Sizes(4, 80))
     assert RunConfig.from_json(kept.as_json()) == kept
+
+
+def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():
+    assert Cadence.of(2000, None, None, None) == Cadence(log_every=10, evaluate_every=200, checkpoint_every=100)
+    assert Cadence.of(2000, 1, 2, 3) == Cadence(1, 2, 3)
+    assert Cadence.of(5, None, None, None) == Cadence(1, 1, 1)
+    cadence = Cadence(log_every=3, evaluate_every=5, checkpoint_every=7)
+    assert [step for step in range(1, 14) if cadence.looks_at(step, 13)] == [3, 5, 6, 9, 10, 12, 13]
+    assert sorted({cadence.next_stop(step, 13) for step in range(13)}) == [3, 5, 6, 7, 9, 10, 12, 13]
+
+
+def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
+    task, model = Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), Transformer(width=8)
+    config = RunConfig(task, model, Sizes(20, 5), optimization=Optimization(batch=8), seeds=(3, 4, 7))
+    for folder, good, words in (
+        (None, 0, "at step 0; no checkpoint was saved yet; try a lower --gain or --lr$"),
+        (RunFolder(tmp_path), 3, f"at step 3; the last checkpoint is step 2 in {tmp_path}; try a lower --lr$"),
+    ):
+        population = Population(model, config.sizes, config.seeds, config.trainable, torch.device("cpu"))
+        trainer = Trainer(config, population, folder)
+        for until in (min(good, 2), good):
+            trainer.advance(until, threading.Event())
+            if trainer.step == 2:
+                trainer.save()
+        with torch.no_grad():
+            population.trained["token"][2] = math.nan
+        with pytest.raises(InputError, match=f"the loss of seed 7 is not finite {words}"):
+            trainer.advance(9, threading.Event())
+
+
+def test_what_the_warm_up_reaches_is_told():
+    advice = Optimization(steps=100, warmup_steps=500).advice
+    assert advice is not None
+    assert "the rate ends at 2.0e-04 of 0.001; give more --steps, or --warmup-steps 10" in advice, "99 of 500 steps"
+    assert Optimization(steps=100, warmup_steps=99).advice is None
+
+
+def test_a_batch_may_be_all_training_items():
+    task, model = ModularAddition(modulus=11), Transformer(width=8)
+    whole = len(task.train_items())
+    assert RunConfig(task, model, Sizes(11, 5), optimization=Optimization(batch=whole)).optimization.batch == whole
+    with pytest.raises(InputError, match=f"must not exceed the {whole} training items"):
+        RunConfig(task, model, Sizes(11, 5), optimization=Optimization(batch=whole + 1))

@@ -1,0 +1,184 @@
+"""Figures show what their labels say: each number on its line, above its width, beside its own floor."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from looking import bars_of, drawn, line_of
+from made_up import bits, record_of, remember_table3
+
+from icecore.analysis.circles import components, strongest_frequency
+from icecore.cli.demo import columns_of
+from icecore.reporting.figures.demo import draw_demo
+from icecore.reporting.figures.imitation import draw_imitations
+from icecore.reporting.figures.inside import (
+    attention_figure,
+    causal_figure,
+    circles_figure,
+    readout_figure,
+    variance_figure,
+)
+from icecore.reporting.figures.language import draw_languages
+from icecore.reporting.figures.memorization import MEASURES, Bits, Curve, bits_of, curves_of, draw_bits, draw_curves
+from icecore.reporting.figures.widths import Point, all_widths_of, draw_widths
+from icecore.reporting.imitation_claims import Imitated
+from icecore.reporting.language_claims import Trained
+from icecore.reporting.paper_numbers import TABLE3
+from icecore.store import Records
+from icecore.sweeps import paper
+from icecore.sweeps.demo import Row
+from icecore.sweeps.paper import SCALES
+
+
+def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor(monkeypatch):
+    points = [
+        Point("needle", "Random", 16, (1.0, 2.0, 9.0), 20.0, (16, 32)),
+        Point("needle", "Random", 32, (50.0,), 20.0, (16, 32)),
+        Point("parentheses", "Random", 16, (70.0,), 97.0, (16, 32)),
+    ]
+    first, second = drawn(monkeypatch, draw_widths, points, "a title", [Path("a.png")]).axes
+    assert line_of(first, "Random") == [(16, 2.0), (32, 50.0)]
+    (ladder,) = [line for line in first.lines if line.get_label().startswith("_")]
+    assert (list(ladder.get_xdata()), list(ladder.get_ydata())) == ([16] * 3, [1.0, 2.0, 9.0])
+    (there, missing) = line_of(second, "Random")
+    assert there == (16, 70.0)
+    assert math.isnan(missing[1]), "of a width that is not recorded there is no point"
+    assert {y for panel in (first,) for _, y in line_of(panel, "floor")} == {20.0}
+    assert {y for _, y in line_of(second, "floor")} == {97.0}
+    assert [panel.get_title(loc="left") for panel in (first, second)] == ["needle", "parentheses"]
+
+
+def test_points_of_a_figure_are_percentages_beside_the_best_rule(tmp_path):
+    cell = paper.fig7(SCALES["paper"], "released")[0]
+    floors = {"floors": {"a rule": 0.2, "a better one": 0.3}}
+    Records(tmp_path).append(record_of(cell, seed, value) | floors for seed, value in enumerate((0.5, 0.25)))
+    (point,) = all_widths_of("paper", "released", Records(tmp_path))
+    assert (point.line, point.width, point.values, point.floor) == ("Random", 16, (25.0, 50.0), 30.0)
+
+
+def test_figure_6_is_kl_against_the_targets_width(monkeypatch):
+    points = [
+        Imitated("Random", "256x3", 4, (0.1, 0.2, 0.6), {"uniform": 1.7, "mean_output": 1.2}),
+        Imitated("Random", "256x3", 8, (0.9,), {"uniform": 2.0, "mean_output": 1.5}),
+        Imitated("Normal", "256x3", 4, (0.05,), {}),
+    ]
+    linear, logarithmic = drawn(monkeypatch, draw_imitations, points, "a title", [Path("a.png")]).axes
+    for panel in (linear, logarithmic):
+        assert line_of(panel, "Random 256x3") == [(4, 0.2), (8, 0.9)]
+        assert line_of(panel, "Normal 256x3") == [(4, 0.05)]
+        assert line_of(panel, "floor: uniform") == [(4, 1.7), (8, 2.0)]
+        assert line_of(panel, "floor: mean output") == [(4, 1.2), (8, 1.5)]
+    assert (linear.get_yscale(), logarithmic.get_yscale()) == ("linear", "log")
+
+
+def test_bits_are_drawn_above_what_they_are_shared_among(tmp_path, monkeypatch):
+    remember_table3(tmp_path, 0.8, 0.05)
+    found = bits_of("paper", "released", Records(tmp_path))
+    for kind, end, trained in (("Normal", 0.8, 659_584), ("Random", 0.05, 262_784)):
+        own = {one.measure: one for one in found if one.kind == kind}
+        assert {name: one.values for name, one in own.items()} == {
+            name: (value,) * 2 for name, value in bits(end, trained, 659_584).items() if name in MEASURES
+        }
+        papers = {name: one.paper for name, one in own.items() if one.paper is not None}
+        assert papers == {"accuracy_bits_per_trained": TABLE3[f"{kind} 128"][3]}
+    some = [
+        Bits("Random", "loss_bits_per_trained", (1.0, 2.0, 6.0), None),
+        Bits("Normal", "accuracy_bits_per_trained", (3.0,), 3.5),
+    ]
+    (panel,) = drawn(monkeypatch, draw_bits, some, "a title", [Path("a.png")]).axes
+    assert bars_of(panel) == {"Random": [(0.8, 2.0)], "Normal": [(0.2, 3.0)]}
+    assert [label.get_text() for label in panel.get_xticklabels()] == list(MEASURES.values())
+    (line,) = panel.collections
+    assert {y for segment in line.get_segments() for _, y in segment} == {3.5}
+
+
+def test_figure_8_is_the_median_accuracy_by_step(tmp_path, monkeypatch):
+    remember_table3(tmp_path, 0.8, 0.05)
+    curves = {curve.kind: curve for curve in curves_of("paper", "released", Records(tmp_path))}
+    assert curves["Normal"].steps == (100, 200, 300, 1000)
+    assert curves["Normal"].values == ((0.0, 40.0, 80.0, 80.0),) * 2
+    curve = Curve("Random", "paper", (10, 20), ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)))
+    (panel,) = drawn(monkeypatch, draw_curves, [curve], "a title", [Path("a.png")]).axes
+    assert line_of(panel, "Random, preset paper") == [(10, 2.0), (20, 5.0)]
+
+
+def test_the_figure_of_variance_has_trained_beside_untrained():
+    result = {
+        "positions": "read",
+        "trained": {"embedding": {"directions": 0.1, "neurons": 0.2}, "final": {"directions": 0.3, "neurons": 0.4}},
+        "untrained": {"embedding": {"directions": 0.5, "neurons": 0.6}, "final": {"directions": 0.7, "neurons": 0.8}},
+    }
+    directions, neurons = (bars_of(panel) for panel in variance_figure(result, "needle").axes)
+    assert directions == {"trained": [(-0.2, 10), (0.8, 30)], "untrained": [(0.2, 50), (1.2, 70)]}
+    assert neurons == {"trained": [(-0.2, 20), (0.8, 40)], "untrained": [(0.2, 60), (1.2, 80)]}
+
+
+def test_the_figure_of_readouts_has_both_accuracies_and_the_best_floor():
+    one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25}
+    (panel,) = readout_figure({"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}, "needle").axes
+    assert bars_of(panel) == {"train": [(-0.2, 50)], "test": [(0.2, 25)]}
+    assert {y for _, y in line_of(panel, "floor")} == {20}
+
+
+def test_the_figure_of_directions_has_what_is_kept_and_what_is_removed():
+    curves = [
+        {"mode": mode, "basis": "directions", "counts": [1, 2], "accuracy": values, "places": ["final"]}
+        for mode, values in (("keep", [0.1, 0.9]), ("remove", [0.8, 0.2]))
+    ]
+    keep, remove = causal_figure({"curves": curves}, "needle").axes
+    assert (keep.get_xlabel(), line_of(keep, "top directions")) == ("directions kept, k", [(1, 10), (2, 90)])
+    assert (remove.get_xlabel(), line_of(remove, "top directions")) == ("directions removed, k", [(1, 80), (2, 20)])
+
+
+def test_rows_of_an_attention_map_look_at_its_columns():
+    maps = [[[[1.0, 0.0], [0.3, 0.7]], [[1.0, 0.0], [0.6, 0.4]]]]  # a layer of two heads
+    figure: Any = attention_figure({"maps": maps, "words": ["a", "1"]})
+    assert (figure.get_supylabel(), figure.get_supxlabel()) == ("from", "to")
+    for panel, head, name in zip(figure.axes, maps[0], ("layer 1, head 1", "layer 1, head 2"), strict=False):
+        assert panel.get_title() == name
+        assert panel.images[0].get_array().tolist() == head
+
+
+def test_circles_are_the_trained_embeddings_coloured_by_their_frequency():
+    trained, untrained = torch.randn(2, 11, 8, generator=torch.Generator().manual_seed(0))
+    config = SimpleNamespace(task=SimpleNamespace(vocab_size=11))
+    subject: Any = SimpleNamespace(config=config, parameters={"token": trained}, untrained={"token": untrained})
+    figure: Any = circles_figure(subject, (0, 2))
+    for panel, token, label in zip(figure.axes, (trained, untrained), ("t", "u"), strict=False):
+        places = components(token)
+        turns = strongest_frequency(places[:, 0])
+        (dots,) = panel.collections
+        assert torch.allclose(torch.tensor(dots.get_offsets().data), places[:, [0, 2]].double())
+        assert dots.get_array().tolist() == [number * turns % 11 for number in range(11)]
+        assert panel.get_title().startswith(label)
+        assert (panel.get_xlabel(), panel.get_ylabel()) == ("component 1", "component 3")
+
+
+def test_figure_4_has_a_line_for_each_depth(monkeypatch):
+    floors = {"unigram": 5.0, "bigram": 4.0}
+    points = [
+        Trained(kind, width, layers, (loss, loss + 0.1, loss + 0.5), floors, 3000, 20)
+        for kind, layers, losses in (("Random", 2, (3.0, 2.5)), ("Random", 4, (2.9, 2.4)), ("Normal", 2, (2.0, 1.5)))
+        for width, loss in zip((32, 64), losses, strict=True)
+    ]
+    (panel,) = drawn(monkeypatch, draw_languages, points, "a title", [Path("a.png")]).axes
+    lines = {line.get_label(): line for line in panel.lines}
+    assert line_of(panel, "Random, 2 layers") == [(32, 3.1), (64, 2.6)]
+    assert line_of(panel, "Random, 4 layers") == [(32, 3.0), (64, 2.5)]
+    assert line_of(panel, "Normal, 2 layers") == [(32, 2.1), (64, 1.6)]
+    assert [lines[f"Random, {layers} layers"].get_linestyle() for layers in (2, 4)] == ["-", "--"]
+    assert {y for _, y in line_of(panel, "floor: bigram")} == {4.0}
+
+
+def test_the_demos_picture_and_table_have_each_number_in_its_place(tmp_path, monkeypatch):
+    row = Row("needle", 0.1, 0.2, [0.3, 0.4], [0.5, 0.6])
+    (panel,) = drawn(monkeypatch, draw_demo, [row], tmp_path / "a.png").axes
+    assert {line.get_label(): [round(y) for y in line.get_ydata()] for line in panel.lines} == {
+        "a rule that needs no learning": [10],
+        "only the unembedding trained": [20],
+        "random body, embeddings trained": [30, 40],
+        "everything trained": [50, 60],
+    }
+    assert columns_of(row) == ([0.1], [0.2], [0.3, 0.4], [0.5, 0.6]), "below floor, U only, Random and Normal"
