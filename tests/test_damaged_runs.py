@@ -172,8 +172,11 @@ def test_metrics_that_are_damaged_are_left_out(tmp_path, whole):
     beside = run.parent / "beside"
     beside.mkdir()
     (beside / "config.json").write_text("[]")
-    with pytest.raises(InputError, match="is damaged: it is no run's config; delete the folder"):
+    with pytest.raises(InputError, match=r"the nearest has another config \(optimization.steps 12, not 3\)"):
         ice.train(TASK, MODEL, out=tmp_path, resume=True, **{**SHORT, "steps": 3})
+    (run / "config.json").write_text("[]")
+    with pytest.raises(InputError, match="is damaged: it is no run's config; delete the folder"):
+        ice.load(run, "cpu")
 
 
 def test_where_there_are_no_locks_one_goes_on_without(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from looking import cells_of
 from made_up import record_of
 from prepared_texts import prepare, stories_file
@@ -182,6 +183,14 @@ def test_what_trains_and_what_is_frozen_is_announced(capsys):
     total = sum(spec.size for spec in model.specs(sizes).values())
     announce(model, sizes, "token+unembed")
     assert capsys.readouterr().err == f"320 parameters train (token, unembed), {total - 320:,} are frozen\n"
+
+
+def test_a_wide_body_on_a_cpu_is_warned_of(monkeypatch, capsys):
+    monkeypatch.setattr("icecore.training.train", lambda *_, **__: pytest.fail("told first"))
+    for width, is_warned_of in (("512", True), ("256", False)):
+        with pytest.raises(pytest.fail.Exception):
+            main(["train", "needle", "--device", "cpu", "--width", width])
+        assert (f"on a CPU, width {width} can take hours" in capsys.readouterr().err) == is_warned_of
 
 
 def test_a_comparison_says_its_seeds_and_warns_of_wide_bodies_on_a_cpu(tmp_path, monkeypatch, capsys):

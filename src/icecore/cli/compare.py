@@ -12,7 +12,7 @@ from icecore.cli.figures import files_at
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import MARKDOWN, MOST_SEEDS, told_of_progress, warn
+from icecore.cli.sweeps import MARKDOWN, MOST_SEEDS, told_of_progress, warn, warn_of_width
 from icecore.cli.train import (
     BATCH,
     CLIP,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from icecore.tasks import Task
 
 
-WIDE = 512  # for a CPU
 WORDS = "Random: embeddings train, the body is frozen; Normal: everything trains; U only: the unembedding alone."
 
 
@@ -129,8 +128,7 @@ def command(
         list_missing(populations, out, device_name(pick_device(device)), json)
         return
     widest = max((one.cell.model.width for one in populations), default=0)
-    if pick_device(device).type == "cpu" and widest >= WIDE:
-        warn(f"on a CPU, width {widest:,} can take hours; narrower ones: --widths 16,64 --init matched")
+    warn_of_width(widest, device, "narrower ones: --widths 16,64 --init matched")
     with told_of_progress(populations) as (watch_of, on_done):
         failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
     points = points_of(cells, seeds, Records(out), device, precision)

@@ -75,6 +75,7 @@ def told_of_progress(
 
 
 SAID: set[str] = set()  # by this command
+WIDE = 512  # for a CPU
 
 
 def warn(message: str) -> None:
@@ -82,3 +83,10 @@ def warn(message: str) -> None:
     if message not in SAID:
         SAID.add(message)
         print(f"warning: {message}", file=sys.stderr)
+
+
+def warn_of_width(width: int, device: str, way_out: str) -> None:
+    from icecore.training import pick_device
+
+    if width >= WIDE and pick_device(device).type == "cpu":
+        warn(f"on a CPU, width {width:,} can take hours; {way_out}")

@@ -12,7 +12,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import MOST_SEEDS
+from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
 from icecore.cli.watching import watching
 from icecore.errors import Advice, InputError, require
 
@@ -117,7 +117,8 @@ def command(
     if is_first:
         announce(chosen, config.sizes, trainable)
         if (advice := config.optimization.advice) is not None:
-            print(f"warning: {advice}", file=sys.stderr)
+            warn(advice)
+        warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
     with (
         watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
         told_already(),

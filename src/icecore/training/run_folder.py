@@ -115,10 +115,10 @@ class RunFolder:
 
     def nearest(self, config: RunConfig) -> str:
         """Of the runs beside this one, how the one that is most like it differs."""
-        candidates = [
-            differences(read_config(path.parent), config.as_json())
-            for path in sorted(self.path.parent.glob(f"*/{CONFIG}"))
-        ]
+        candidates = []
+        for path in sorted(self.path.parent.glob(f"*/{CONFIG}")):
+            with contextlib.suppress(InputError):  # a damaged one is not this run
+                candidates.append(differences(read_config(path.parent), config.as_json()))
         if not candidates:
             return "there is no run yet"
         closest = min(candidates, key=len)
