@@ -7,13 +7,11 @@ import types
 import numpy as np
 import pytest
 from prepared_texts import END, STORIES, contents, prepare, stories_file
-from small_runs import run_json
 
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store.prepared import OUTPUTS, read_prepared
 from icecore.text import TextOfTokens, formats, load_tokenizer
-from icecore.text.formats import documents_in
 from icecore.text.prepare import Settings, prepare_text
 from icecore.text.sources import BUILT_IN_FILE, find_sources
 from icecore.text.tokenizer import byte_alphabet
@@ -326,30 +324,3 @@ def test_the_stories_that_come_along_are_many_and_different():
     stories = list(formats.documents_in(BUILT_IN_FILE))
     assert len(set(stories)) == len(stories) >= 40
     assert 15_000 < BUILT_IN_FILE.stat().st_size < 25_000
-
-
-@pytest.mark.parametrize(("share", "held_out"), [(0.05, 1), (0.4, 2), (0.99, 3)])
-def test_the_nearest_number_of_documents_is_held_out(tmp_path, share, held_out):
-    """Of four: at least one, and not all."""
-    sources = find_sources("mine", str(stories_file(tmp_path)), None, share)
-    splits = prepare_text(Settings("mine", 300, share), sources, tmp_path / "out").text.manifest["splits"]
-    assert (splits["train"]["documents"], splits["validation"]["documents"]) == (4 - held_out, held_out)
-
-
-def test_the_stories_have_the_defaults_that_the_help_says(tmp_path, capsys):
-    made = run_json(capsys, "prepare", "stories", "--out", tmp_path / "out", "--json")
-    assert made["tokenizer"]["asked"] == made["vocabulary"] == 1000
-    assert made["made_from"]["settings"]["validation_share"] == 0.05
-    documents = {split: counts["documents"] for split, counts in made["splits"].items()}
-    assert documents["validation"] == round(0.05 * sum(documents.values()))
-
-
-def test_wrong_input_is_named_by_the_line_that_it_is_in(tmp_path, monkeypatch):
-    (tmp_path / "a.json").write_text('[\n"one",\n{"text":\n\noops}]')
-    with pytest.raises(InputError, match=r"a\.json:5 is no JSON"):
-        list(documents_in(tmp_path / "a.json"))
-    monkeypatch.setattr("icecore.text.formats.LONGEST", 20)
-    (tmp_path / "a.txt").write_text(f"one\ntwo\nthree{END}\nfour{END}{'x' * 30}")
-    with pytest.raises(InputError, match=r"a\.txt, line 4 begins a document"):
-        list(documents_in(tmp_path / "a.txt"))
-    assert Settings("mine").vocabulary == 10_000, "the paper's"
