@@ -19,8 +19,8 @@ format: .venv/installed ## mend what lint can mend itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-readme: .venv/installed ## the tables of results in README and docs, from results/
-	$(BIN)/python -m icecore.reporting.documents README.md docs/results.md
+readme: .venv/installed ## tables and numbers of results in README and docs, from results/
+	$(BIN)/python -m icecore.reporting.documents README.md docs/*.md
 
 clean: ## remove the environment and caches, keep runs
 	rm -rf .venv .pytest_cache .ruff_cache

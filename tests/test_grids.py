@@ -1,15 +1,11 @@
-"""Claims laid out: as the paper prints them, by preset, in a summary, and in documents."""
+"""Claims laid out: as the paper prints them, by preset, and in a summary."""
 
 import json
-from pathlib import Path
 
-import pytest
 from made_up import record_of, recorded
 
 from icecore.cli import main
-from icecore.errors import InputError
 from icecore.reporting.claims import claims_of
-from icecore.reporting.documents import filled
 from icecore.reporting.grids import grid_of
 from icecore.store import Records
 from icecore.sweeps import paper
@@ -23,14 +19,6 @@ def test_the_grid_is_the_papers_layout(tmp_path, capsys):
     assert out[0] == "|  | U only | E only | E_token & U | floor |"
     assert "| needle | 1.0 (17.7) | 11.0 (100.0) | 21.0 (98.5) | 20.0 |" in out
     assert "| modular-addition (train) | - (47.9) | - (68.3) | - (100.0) |  |" in out
-
-
-@pytest.mark.parametrize("document", ["README.md", "docs/results.md"])
-def test_results_in_documents_are_those_of_the_records(document):
-    root = Path(__file__).parents[1]
-    text = (root / document).read_text()
-    assert "made by `make readme`" in text
-    assert filled(text, root / "results") == text, "run make readme"
 
 
 def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
@@ -76,27 +64,6 @@ def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):
     Records(tmp_path).append(record_of(cell, seed, 0.5) | {"exact_match": 0.25} for seed in range(2))
     assert main(["claims", "table1", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     assert "| decimal-addition (whole answers) |  | 25.0 |  |  |  |  |" in capsys.readouterr().out.splitlines()
-
-
-@pytest.mark.parametrize(
-    ("text", "is_filled"),
-    [
-        ("a\n<!-- results of table9, made by `make readme` -->\nold\n<!-- end of results -->\nz\n", True),
-        ("a\n<!-- results of table1 by preset, made by `make readme` --><!-- end of results -->\nz\n", True),
-        ("a\n<!-- results of table9, made by `make readme` -->\nold\n", False),
-        ("a\n<!-- results of table99, made by `make readme` -->\n<!-- end of results -->\n", False),
-    ],
-)
-def test_documents_are_filled_between_their_marks(tmp_path, text, is_filled):
-    if not is_filled:
-        with pytest.raises(InputError, match="results of table9"):
-            filled(text, tmp_path)
-        return
-    once = filled(text, tmp_path)
-    assert once.startswith("a\n<!-- results of table")
-    assert once.endswith("<!-- end of results -->\nz\n")
-    assert "old" not in once
-    assert filled(once, tmp_path) == once
 
 
 def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -91,7 +91,7 @@ def show_claims(
 
     claims = claims_of(names, scale, preset, Records(results, warn))
     if json:
-        print_json({"claims": [dataclasses.asdict(claim) for claim in claims]})
+        print_json({"claims": [as_json(claim) for claim in claims]})
         return
     title = f"({scale} scale, preset {preset})"
     if grid:
@@ -149,6 +149,10 @@ def show_rows(
         print(markdown_table(headings, rows))
         return
     print_table(title, {heading: "left" if heading in left else "right" for heading in headings}, rows)
+
+
+def as_json(claim: "Claim") -> dict[str, Any]:
+    return {**dataclasses.asdict(claim), "n": claim.n, "spread": claim.spread}
 
 
 def row_of(claim: "Claim") -> tuple[str, ...]:

@@ -17,8 +17,7 @@ class Claim:
     cell: str
     paper: float | None
     ours: float | None  # the median
-    n: int
-    spread: tuple[float, float] | None  # smallest and largest
+    values: tuple[float, ...]  # a seed each, in their order
     floor: float | None  # the best rule that needs no learning
     tolerance: str
     reason: str
@@ -27,6 +26,15 @@ class Claim:
     note: str = ""  # such as another's number
     explanation: str = ""  # of a difference
     whole_answers: float | None = None  # of answers of several tokens: how many are right throughout
+    seeds: int | None = None  # of what compares several cells, and is no value of a seed's
+
+    @property
+    def n(self) -> int:
+        return len(self.values) if self.seeds is None else self.seeds
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        return (min(self.values), max(self.values)) if self.values else None
 
     @property
     def remarks(self) -> str:
@@ -35,10 +43,6 @@ class Claim:
 
 def median_of(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
-
-
-def spread_of(values: Sequence[float]) -> tuple[float, float] | None:
-    return (min(values), max(values)) if values else None
 
 
 def seeds_in_words(count: int) -> str:

@@ -15,7 +15,6 @@ from icecore.reporting.claim import (
     precision_of,
     seeds_by_setting,
     seeds_in_words,
-    spread_of,
     verdict_of,
     without_verdict,
 )
@@ -118,8 +117,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
         label,
         None if number is None else number.paper,
         ours,
-        len(values),
-        spread_of(values),
+        tuple(values),
         100 * max(floors) if floors else None,
         tolerance,
         reason,
@@ -183,6 +181,6 @@ def parameter_claims() -> list[Claim]:
         ours = (counts["token"], counts["position"], counts["unembed"], sum(counts[part] for part in BODY))
         for part, theirs, count in zip(("E_token", "E_pos", "U", "F"), paper, ours, strict=True):
             cell, verdict = f"{task}, {part}", verdict_of(count, count == theirs)
-            claim = Claim("table6", cell, theirs, count, 0, None, None, "0", "counts are exact", verdict)
+            claim = Claim("table6", cell, theirs, count, (), None, "0", "counts are exact", verdict)
             found.append(claim if verdict == "reproduced" else replace(claim, explanation=TABLE6_DIFFERS[task]))
     return found

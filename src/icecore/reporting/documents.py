@@ -1,22 +1,25 @@
-"""Tables of results in README and docs, made from the records: `python -m icecore.reporting.documents FILE...`.
+"""Results in README and docs, made from the records: `python -m icecore.reporting.documents FILE...`.
 
-A table stands between two comments, of which the first names it; what else is in the file stays as it is.
+A table stands between two comments, of which the first names it; a number before a comment that says what it is
+(`quotes`). What else is in the file stays as it is.
 """
 
 import re
 import sys
 from pathlib import Path
 
-from icecore.errors import InputError
+from icecore.errors import InputError, unknown_name
 from icecore.reporting.claim import seeds_of
 from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of, preset_grid_of
 from icecore.reporting.markdown import markdown_table
+from icecore.reporting.quotes import Quotes
+from icecore.reporting.stored_tables import speed_grid, subspace_grid
 from icecore.reporting.summary import HEADINGS, summary_of
 from icecore.store import Records
 from icecore.sweeps.paper import ENTRIES
 
-BEGIN = re.compile(r"<!-- results of (\w+)( by preset)?, made by `make readme` -->")  # of `all`: the summary
+BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset)?, made by `make readme` -->")
 END = "<!-- end of results -->"
 
 
@@ -38,33 +41,42 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
 
 
-def summary_table(results: Path) -> str:
-    names = [name for name, entry in ENTRIES.items() if entry.cells is not None]
-    return markdown_table(HEADINGS, summary_of(names, "paper", "released", Records(results)))
-
-
-def preset_table(name: str, results: Path) -> str:
-    return markdown_table(*preset_grid_of(name, "paper", Records(results)))
+def table_of(name: str, by_preset: bool, results: Path) -> str:
+    """`all` is the summary, `subspaces` what few directions do, `bench/FILE.json` speed; else a table or figure."""
+    if by_preset:
+        return markdown_table(*preset_grid_of(name, "paper", Records(results)))
+    if name == "all":
+        names = [name for name, entry in ENTRIES.items() if entry.cells is not None]
+        return markdown_table(HEADINGS, summary_of(names, "paper", "released", Records(results)))
+    if name == "subspaces":
+        return markdown_table(*subspace_grid(results / "analyses"))
+    if name.startswith("bench/"):
+        return markdown_table(*speed_grid(results / name))
+    if name not in ENTRIES:
+        raise unknown_name("table or figure", name, [*ENTRIES, "all", "subspaces"])
+    return results_table(name, results)
 
 
 def filled(text: str, results: Path) -> str:
-    """The text with every table that its comments name."""
-    before, *rest = re.split(f"({BEGIN.pattern})", text)
+    """The text with every table and number that its comments name."""
+    before, *rest = re.split(f"({BEGIN.pattern})", Quotes(results).filled(text))
     parts = [before]
     for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
         _, end, after = following.partition(END)
-        if not end or name not in (*ENTRIES, "all"):
-            raise InputError(f"'{mark}' needs the name of a table or figure, and '{END}' after it")
-        table = preset_table if by_preset else results_table
-        made = summary_table(results) if name == "all" else table(name, results)
-        parts.append(f"{mark}\n\n{made}\n\n{END}{after}")
+        if not end:
+            raise InputError(f"'{mark}' needs '{END}' after it")
+        parts.append(f"{mark}\n\n{table_of(name, bool(by_preset), results)}\n\n{END}{after}")
     return "".join(parts)
 
 
 def main() -> None:
     for path in map(Path, sys.argv[1:]):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(filled(text, Path("results")), encoding="utf-8")
+        try:
+            made = filled(path.read_text(encoding="utf-8"), Path("results"))
+        except InputError as error:
+            print(f"error: {path}: {error}", file=sys.stderr)
+            sys.exit(2)
+        path.write_text(made, encoding="utf-8")
 
 
 if __name__ == "__main__":

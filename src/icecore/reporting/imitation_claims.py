@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import (
     FAR_BELOW,
     FAR_BELOW_FROM,
@@ -64,10 +64,8 @@ def point_claim(point: Imitated, label: str, scale: str) -> Claim:
     floor = min(point.floors.values(), default=None)
     replicated = REPLICATION[point.kind].get(point.target_width) if scale == "paper" else None
     note = "" if replicated is None else f"replication {replicated:.3f}"
-    seeds, spread, verdict = len(point.values), spread_of(point.values), without_verdict(ours)
-    return Claim(
-        "fig6", f"{label}, KL", None, ours, seeds, spread, floor, "", PRINTS_NO_NUMBER, verdict, digits=4, note=note
-    )
+    cell, verdict = f"{label}, KL", without_verdict(ours)
+    return Claim("fig6", cell, None, ours, point.values, floor, "", PRINTS_NO_NUMBER, verdict, digits=4, note=note)
 
 
 def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reason: str) -> Claim:
@@ -76,4 +74,4 @@ def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reas
     ours = above / below if above is not None and below else None
     verdict = verdict_of(ours, ours is not None and ours >= least)
     seeds = min(len(upper.values), len(lower.values))
-    return Claim("fig6", label, None, ours, seeds, None, None, f"at least {least:g}", reason, verdict)
+    return Claim("fig6", label, None, ours, (), None, f"at least {least:g}", reason, verdict, seeds=seeds)

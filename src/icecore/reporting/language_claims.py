@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record
@@ -85,10 +85,9 @@ def fig4_claims(records: Iterable[Record], scale: str, preset: str) -> list[Clai
 
 def point_claim(point: Trained) -> Claim:
     ours, floor = median_of(point.values), min(point.floors.values(), default=None)
-    seeds, spread, verdict = len(point.values), spread_of(point.values), without_verdict(ours)
-    label = f"{point.label}, best validation loss"
+    label, verdict = f"{point.label}, best validation loss", without_verdict(ours)
     note = f"within {point.epochs:g} epochs of {point.train_tokens:,} tokens"
-    return Claim("fig4", label, None, ours, seeds, spread, floor, "", OTHER_TEXT, verdict, digits=3, note=note)
+    return Claim("fig4", label, None, ours, point.values, floor, "", OTHER_TEXT, verdict, digits=3, note=note)
 
 
 def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
@@ -101,7 +100,8 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
     seeds = 0 if first is None or second is None else min(len(first.values), len(second.values))
     label = f"loss of {shape.first} less {shape.second}"
     verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
-    return Claim("fig4", label, shape.paper, ours, seeds, None, None, shape.tolerance, shape.reason, verdict, digits=2)
+    tolerance, reason = shape.tolerance, shape.reason
+    return Claim("fig4", label, shape.paper, ours, (), None, tolerance, reason, verdict, digits=2, seeds=seeds)
 
 
 def table5_claims(inside: Iterable[Record], scale: str, preset: str) -> list[Claim]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from icecore.reporting.claim import Claim, median_of, spread_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import CONVERGED, LAPTOP_RATIO, TABLE3, TENTH
 from icecore.store import Record
 from icecore.sweeps.cells import Cell
@@ -67,14 +67,14 @@ def number_claim(
     if scale == "laptop":
         tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
     floor = 100 * max(runs[0]["floors"].values(), default=0.0) if runs and name == "accuracy" else None
-    cell, spread = f"{column}, {name}", spread_of(values)
-    return Claim("table3", cell, paper, ours, len(values), spread, floor, tolerance, reason, verdict, digits=2)
+    cell = f"{column}, {name}"
+    return Claim("table3", cell, paper, ours, tuple(values), floor, tolerance, reason, verdict, digits=2)
 
 
 def own_claim(column: str, name: str, values: Sequence[float]) -> Claim:
     ours, reason = whole_median(values), "not in the paper"
     cell, verdict = f"{column}, {name}", without_verdict(ours)
-    return Claim("table3", cell, None, ours, len(values), spread_of(values), None, "", reason, verdict, digits=2)
+    return Claim("table3", cell, None, ours, tuple(values), None, "", reason, verdict, digits=2)
 
 
 def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
@@ -92,7 +92,7 @@ def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
     seeds = min(map(len, runs_of.values()))
     verdict = verdict_of(ours, agrees)
     cell = "Normal over Random, bits a parameter"
-    return Claim("table3", cell, paper, ours, seeds, None, None, tolerance, reason, verdict, digits=2)
+    return Claim("table3", cell, paper, ours, (), None, tolerance, reason, verdict, digits=2, seeds=seeds)
 
 
 def fig8_claims(cells: Sequence[Cell], _scale: str, by_setting: dict[str, list[Record]]) -> list[Claim]:
@@ -104,8 +104,7 @@ def fig8_claims(cells: Sequence[Cell], _scale: str, by_setting: dict[str, list[R
         ours = median_of(values)
         verdict = verdict_of(ours, ours is not None and abs(ours) <= most)
         label, tolerance = f"{column_of(cell)}, points in the last tenth", f"at most {most:g}"
-        spread = spread_of(values)
-        found.append(Claim("fig8", label, None, ours, len(values), spread, None, tolerance, reason, verdict, digits=2))
+        found.append(Claim("fig8", label, None, ours, tuple(values), None, tolerance, reason, verdict, digits=2))
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from icecore.analysis.moments import POSITIONS
-from icecore.reporting.claim import Claim, median_of, seeds_by_setting, spread_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, median_of, seeds_by_setting, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import SHARES, Share
 from icecore.store import Record, Records
 from icecore.sweeps.inside import NAME as INSIDE
@@ -24,8 +24,8 @@ def share_claim(
     verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
     if not is_comparable:
         tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
-    spread = spread_of(values)
-    return Claim(name, label or share.label, share.paper, ours, len(values), spread, None, tolerance, reason, verdict)
+    cell = label or share.label
+    return Claim(name, cell, share.paper, ours, tuple(values), None, tolerance, reason, verdict)
 
 
 def shares_of(runs: Sequence[Record], share: Share, positions: str, place: str) -> list[float]:

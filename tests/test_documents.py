@@ -1,0 +1,177 @@
+"""Results in README and docs: tables between marks, and numbers in sentences, are those of the records."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from made_up import record_of
+
+from icecore.errors import InputError
+from icecore.reporting import documents
+from icecore.reporting.documents import filled
+from icecore.reporting.quotes import Quotes
+from icecore.store import Records
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.paper import ENTRIES
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_results_in_documents_are_those_of_the_records(document):
+    text = document.read_text()
+    assert filled(text, ROOT / "results") == text, "run make readme"
+
+
+def test_what_is_measured_is_quoted():
+    text = (ROOT / "docs/results.md").read_text()
+    assert text.count("<!-- results of ") >= 8
+    assert text.count(" of table1: ") >= 10
+    assert "results of subspaces" in (ROOT / "docs/inside.md").read_text()
+    assert "results of bench/h200.json" in (ROOT / "docs/engine.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_filled"),
+    [
+        ("a\n<!-- results of table9, made by `make readme` -->\nold\n<!-- end of results -->\nz\n", True),
+        ("a\n<!-- results of table1 by preset, made by `make readme` --><!-- end of results -->\nz\n", True),
+        ("a\n<!-- results of table9, made by `make readme` -->\nold\n", False),
+        ("a\n<!-- results of table99, made by `make readme` -->\n<!-- end of results -->\n", False),
+    ],
+)
+def test_documents_are_filled_between_their_marks(tmp_path, text, is_filled):
+    if not is_filled:
+        with pytest.raises(InputError, match="table9"):
+            filled(text, tmp_path)
+        return
+    once = filled(text, tmp_path)
+    assert once.startswith("a\n<!-- results of table")
+    assert once.endswith("<!-- end of results -->\nz\n")
+    assert "old" not in once
+    assert filled(once, tmp_path) == once
+
+
+def cell_of(label: str, preset: str = "released") -> Cell:
+    (cell,) = [cell for cell in ENTRIES["table1"].at("paper", preset) if cell.label == label]
+    return cell
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    """Made up: two cells with several seeds, one of them with another preset and precision too."""
+    folder = tmp_path_factory.mktemp("results")
+    first, second = cell_of("parentheses, Normal 1024"), cell_of("needle, Normal 1024")
+    other = cell_of("parentheses, Normal 1024", "readme")
+    made = [
+        *(record_of(first, seed, accuracy) for seed, accuracy in enumerate((0.9, 0.8, 0.825))),
+        *(record_of(first, seed, accuracy, "tf32") for seed, accuracy in enumerate((0.71, 0.7))),
+        *(record_of(other, seed, accuracy) for seed, accuracy in enumerate((0.0456,))),
+        *(record_of(second, seed, accuracy) for seed, accuracy in enumerate((1.0, 0.999))),
+    ]
+    Records(folder).append(made)
+    (folder / "a.json").write_text(json.dumps({"rows": [{"ms.a": 0.1234}, 7], "name": "x"}))
+    return folder
+
+
+CELL, BOTH = "parentheses, Normal 1024", "parentheses, Normal 1024 | needle, Normal 1024"
+
+
+@pytest.mark.parametrize(
+    ("before", "comment", "after"),
+    [
+        ("has 0.0", f"table1: {CELL}", "has 82.5"),
+        ("has 0", f"table1: {CELL}", "has 82"),
+        ("has .0", f"table1 with readme: {CELL}", "has 4.6"),
+        ("**0.00", f"table1 in tf32: {CELL}", "**70.50"),
+        ("at 1, 2.0 and 3.0", f"seeds of table1: {CELL}", "at 80.0, 82.5 and 90.0"),
+        ("1.0, 2.0, 3.0 and 4.0", f"seeds of table1 in tf32: {CELL}", "70.0 and 71.0"),
+        ("3.0", f"seeds of table1 with readme: {CELL}", "4.6"),
+        ("(in table 1, 16.0", f"lowest of table1: {BOTH}", "(in table 1, 80.0"),
+        ("1.0 and 16.0", f"highest of table1: {BOTH}", "1.0 and 100.0"),
+        ("1.00", f"mean of table1: {CELL}", "84.17"),
+        ("in two", f"number of table1: {CELL}", "in three"),
+        ("Two", f"number of table1: {BOTH}", "Five"),
+        ("1.0", f"paper of table1: {CELL}", "92.3"),
+        ("1", f"floor of table1: {CELL}", "20"),
+        ("1.0", f"ours of table1: {CELL}", "82.5"),
+        ("1", "reproduced of table1", "1"),
+        ("1", "differ of table1", "1"),
+        ("1", "claims of table1", "20"),
+        ("1", "runs of table1", "5"),
+        ("1", "runs of table1 with readme", "1"),
+        ("of all 1", "runs of all", "of all 8"),
+        ("1.00", "minutes of all", "0.13"),
+        (".000", "a.json: rows/0/ms.a", ".123"),
+        ("0.00", "a.json: rows/0/ms.a", "0.12"),
+        ("0.0 %", "a.json: name", None),
+        ("1.0", "percent of a.json: rows/0/ms.a", "12.3"),
+        ("1", "a.json: rows/1", "7"),
+    ],
+)
+def test_a_number_before_a_comment_is_what_the_comment_names(results, before, comment, after):
+    if after is None:
+        with pytest.raises(InputError, match="no number before it"):
+            Quotes(results).filled(f"{before}<!-- {comment} -->")
+        return
+    text = Quotes(results).filled(f"{before}<!-- {comment} --> %.")
+    assert text == f"{after}<!-- {comment} --> %."
+    assert Quotes(results).filled(text) == text
+
+
+@pytest.mark.parametrize("comment", ["<!-- end of results -->", "<!-- a note -->", "1<!-- a note: on this -->"])
+def test_other_comments_stay(results, comment):
+    assert Quotes(results).filled(f"a {comment} z") == f"a {comment} z"
+
+
+@pytest.mark.parametrize(
+    ("comment", "error"),
+    [
+        ("table1: parenthesis, Normal 1024", "did you mean 'parentheses, Normal 1024'"),
+        ("tabel1: needle, Normal 1024", "did you mean 'table1'"),
+        ("medain of table1: needle, Normal 1024", "did you mean 'median'"),
+        ("table1: needle, Random 16", "nothing is recorded"),
+        ("table1 in fp32: needle, Normal 1024", "nothing is recorded"),
+        ("whole of table1: needle, Normal 1024", "no such number"),
+        ("b.json: rows", "there is no file"),
+        ("a.json: rows/9", "has no '9' there"),
+        ("a.json: name", "has no number there"),
+        ("runs of tabel1", "did you mean 'table1'"),
+    ],
+)
+def test_a_comment_that_names_nothing_is_an_error_that_shows_it(results, comment, error):
+    with pytest.raises(InputError) as caught:
+        Quotes(results).filled(f"has 1.0<!-- {comment} -->")
+    assert comment in str(caught.value)
+    assert error in str(caught.value)
+
+
+def test_a_document_with_an_error_is_left_as_it_was(tmp_path, monkeypatch, capsys):
+    document = tmp_path / "a.md"
+    document.write_text("1<!-- tabel1: needle -->")
+    monkeypatch.setattr(sys, "argv", ["documents", str(document)])
+    with pytest.raises(SystemExit) as caught:
+        documents.main()
+    assert caught.value.code == 2
+    assert "error: " in (error := capsys.readouterr().err)
+    assert "a.md" in error
+    assert len(error.splitlines()) == 1
+    assert document.read_text() == "1<!-- tabel1: needle -->"
+
+
+def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
+    (tmp_path / "bench").mkdir()
+    row = {"task": "needle", "model": "transformer", "width": 16, "trainable": "all", "seeds": 10, "peak_gb": 2.55}
+    times = {"ms_per_seed_step": 0.12345, "floor_ms": 4.001, "plain_ms": 77.16, "huggingface_ms": 1234.5}
+    lstm = {"model": "lstm", "width": 1024, "seeds": 1}
+    rows = [row | times, row | times | lstm]
+    (tmp_path / "bench/a.json").write_text(json.dumps({"rows": rows}))
+    text = "<!-- results of bench/a.json, made by `make readme` --><!-- end of results -->"
+    made = filled(text, tmp_path).splitlines()
+    assert made[2] == "|  | ours | floor | plain twin | user's loop | peak GB |"
+    assert made[4] == "| needle, Normal 16, 10 seeds | 0.123 | 4 | 77.2 | 1,234 | 2.5 |"
+    assert made[5].startswith("| needle, LSTM 1024 | 0.123 |")
+    (tmp_path / "bench/a.json").write_text(json.dumps({"rows": [rows[0] | {"peak_gb": None}]}))
+    assert filled(text, tmp_path).splitlines()[2] == "|  | ours | floor | plain twin | user's loop |"
