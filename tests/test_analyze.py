@@ -1,6 +1,7 @@
 """`icecore analyze`, end to end on small runs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from small_runs import run_json
 
 from icecore.cli import main
-from icecore.reporting.inside import Subject, look_inside
+from icecore.reporting.inside import ANALYSES, Look, Request, Subject, look_inside
 from icecore.training import RunFolder
 
 TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", "--lr", "1e-2", "--warmup-steps", "5"]
@@ -50,8 +51,8 @@ def test_linearized_attention_has_no_maps(tmp_path, capsys):
 def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
     config, population = RunFolder(Path(train(tmp_path, capsys, *NEEDLE))).load(torch.device("cpu"))
     heard: list[tuple[str, int, int]] = []
-    what = ["variance", "causal", "attention"]
-    found = dict(look_inside(Subject.of(config, population, 0), what, items=30, tell=lambda *how: heard.append(how)))
+    look = Look(Subject.of(config, population, 0), Request(items=30), lambda *how: heard.append(how))
+    found = dict(look_inside(look, ["variance", "causal", "attention"]))
     assert found["attention"]["items"] == 30
     ends = {name: (done, total) for name, done, total in heard}
     assert ends.pop("variance") == (0, 1), "its time is that of the moments, which causal needs too"
@@ -115,7 +116,13 @@ def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):
     config, population = RunFolder(path).load(torch.device("cpu"))
     shown = [run_json(capsys, "analyze", path, "--what", "variance", "--seed", seed, "--json") for seed in (0, 1)]
     for seed, one in enumerate(shown):
-        expected = dict(look_inside(Subject.of(config, population, seed), ["variance"]))["variance"]
+        expected = dict(look_inside(Look(Subject.of(config, population, seed)), ["variance"]))["variance"]
         found = one["analyses"]["variance"]["trained"]["final"]["directions"]
         assert found == pytest.approx(expected["trained"]["final"]["directions"])
     assert shown[0]["analyses"] != shown[1]["analyses"]
+
+
+def test_help_names_every_analysis(capsys):
+    assert main(["analyze", "--help"]) == 0
+    words = set(re.findall(r"[a-z]+", capsys.readouterr().out))
+    assert set(ANALYSES) <= words

@@ -13,17 +13,11 @@ from icecore.analysis.circles import components, strongest_frequency
 from icecore.cli.demo import columns_of
 from icecore.reporting.figures.demo import draw_demo
 from icecore.reporting.figures.imitation import draw_imitations
-from icecore.reporting.figures.inside import (
-    attention_figure,
-    causal_figure,
-    circles_figure,
-    readout_figure,
-    variance_figure,
-)
 from icecore.reporting.figures.language import draw_languages
 from icecore.reporting.figures.memorization import MEASURES, Bits, Curve, bits_of, curves_of, draw_bits, draw_curves
 from icecore.reporting.figures.widths import Point, all_widths_of, draw_widths
 from icecore.reporting.imitation_claims import Imitated
+from icecore.reporting.inside import ANALYSES, Request
 from icecore.reporting.language_claims import Trained
 from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
@@ -104,20 +98,27 @@ def test_figure_8_is_the_median_accuracy_by_step(tmp_path, monkeypatch):
     assert line_of(panel, "Random, preset paper") == [(10, 2.0), (20, 5.0)]
 
 
+def inside(name: str, result: dict[str, Any], both: dict[str, Any] | None = None) -> Any:
+    """The figure of an analysis, of a run of which only so much is there."""
+    config = SimpleNamespace(task=SimpleNamespace(name="needle", vocab_size=11))
+    look: Any = SimpleNamespace(subject=SimpleNamespace(config=config, both=both), request=Request(components=(0, 2)))
+    return ANALYSES[name].figure(look, result)
+
+
 def test_the_figure_of_variance_has_trained_beside_untrained():
     result = {
         "positions": "read",
         "trained": {"embedding": {"directions": 0.1, "neurons": 0.2}, "final": {"directions": 0.3, "neurons": 0.4}},
         "untrained": {"embedding": {"directions": 0.5, "neurons": 0.6}, "final": {"directions": 0.7, "neurons": 0.8}},
     }
-    directions, neurons = (bars_of(panel) for panel in variance_figure(result, "needle").axes)
+    directions, neurons = (bars_of(panel) for panel in inside("variance", result).axes)
     assert directions == {"trained": [(-0.2, 10), (0.8, 30)], "untrained": [(0.2, 50), (1.2, 70)]}
     assert neurons == {"trained": [(-0.2, 20), (0.8, 40)], "untrained": [(0.2, 60), (1.2, 80)]}
 
 
 def test_the_figure_of_readouts_has_both_accuracies_and_the_best_floor():
     one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25}
-    (panel,) = readout_figure({"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}, "needle").axes
+    (panel,) = inside("readout", {"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}).axes
     assert bars_of(panel) == {"train": [(-0.2, 50)], "test": [(0.2, 25)]}
     assert {y for _, y in line_of(panel, "floor")} == {20}
 
@@ -127,14 +128,14 @@ def test_the_figure_of_directions_has_what_is_kept_and_what_is_removed():
         {"mode": mode, "basis": "directions", "counts": [1, 2], "accuracy": values, "places": ["final"]}
         for mode, values in (("keep", [0.1, 0.9]), ("remove", [0.8, 0.2]))
     ]
-    keep, remove = causal_figure({"curves": curves}, "needle").axes
+    keep, remove = inside("causal", {"curves": curves}).axes
     assert (keep.get_xlabel(), line_of(keep, "top directions")) == ("directions kept, k", [(1, 10), (2, 90)])
     assert (remove.get_xlabel(), line_of(remove, "top directions")) == ("directions removed, k", [(1, 80), (2, 20)])
 
 
 def test_rows_of_an_attention_map_look_at_its_columns():
     maps = [[[[1.0, 0.0], [0.3, 0.7]], [[1.0, 0.0], [0.6, 0.4]]]]  # a layer of two heads
-    figure: Any = attention_figure({"maps": maps, "words": ["a", "1"]})
+    figure = inside("attention", {"prompt": {"maps": maps, "words": ["a", "1"]}})
     assert (figure.get_supylabel(), figure.get_supxlabel()) == ("from", "to")
     for panel, head, name in zip(figure.axes, maps[0], ("layer 1, head 1", "layer 1, head 2"), strict=False):
         assert panel.get_title() == name
@@ -143,9 +144,7 @@ def test_rows_of_an_attention_map_look_at_its_columns():
 
 def test_circles_are_the_trained_embeddings_coloured_by_their_frequency():
     trained, untrained = torch.randn(2, 11, 8, generator=torch.Generator().manual_seed(0))
-    config = SimpleNamespace(task=SimpleNamespace(vocab_size=11))
-    subject: Any = SimpleNamespace(config=config, parameters={"token": trained}, untrained={"token": untrained})
-    figure: Any = circles_figure(subject, (0, 2))
+    figure = inside("modular", {}, {"trained": {"token": trained}, "untrained": {"token": untrained}})
     for panel, token, label in zip(figure.axes, (trained, untrained), ("t", "u"), strict=False):
         places = components(token)
         turns = strongest_frequency(places[:, 0])

@@ -15,8 +15,8 @@ from icecore.analysis.moments import Moments, chosen, moments_of
 from icecore.analysis.readout import ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, shuffled_answers
 from icecore.models import Sizes, Transformer, initialize
-from icecore.reporting.inside import Subject, look_inside
-from icecore.sweeps import inside
+from icecore.reporting.inside import Look, Subject, look_inside
+from icecore.sweeps import variance
 from icecore.tasks import Batch, Item, Memorization, Needle
 
 SMALL = Needle(max_pairs=3, values=5, vocabulary=12, test_size=60)
@@ -41,10 +41,10 @@ def test_what_is_read_of_a_short_item_ends_with_its_query():
 
 def test_what_is_looked_into_are_ten_directions_of_training_items():
     runs = ice.train(SMALL, Transformer(width=32), steps=2, batch=8, warmup_steps=1, seeds=2)
-    sample = inside.sample_of(SMALL)
+    sample = variance.sample_of(SMALL)
     assert len(sample) == 2_000
     assert not set(SMALL.items(sample)) & set(SMALL.test_items())
-    for index, found in enumerate(inside.variance_of(runs)):
+    for index, found in enumerate(variance.variance_of(runs)):
         final = Transformer(width=32).trace(runs.population.parameters(index), sample.tokens)["final"]
         covariance = torch.cov(final[chosen(sample, "read")].double().T)
         total, spread = covariance.trace(), covariance.diagonal().sort().values
@@ -111,17 +111,17 @@ def test_a_penalty_is_chosen_on_items_kept_out():
 def test_the_control_is_the_untrained_model(monkeypatch):
     subject = subject_of(SMALL)
     control = dataclasses.replace(subject, parameters=subject.untrained)
-    (_, found), (_, of_control) = (next(look_inside(one, ["variance"])) for one in (subject, control))
+    (_, found), (_, of_control) = (next(look_inside(Look(one), ["variance"])) for one in (subject, control))
     assert found["untrained"] == of_control["trained"] == of_control["untrained"] != found["trained"]
-    monkeypatch.setattr("icecore.reporting.inside.READOUT_SAMPLE", 200)
+    monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 200)
     without_trained = dataclasses.replace(subject, parameters={})
-    readouts = dict(look_inside(without_trained, ["readout"]))["readout"]["readouts"]
+    readouts = dict(look_inside(Look(without_trained), ["readout"]))["readout"]["readouts"]
     assert [one["kind"] for one in readouts] == ["ridge", "logistic"], "of the untouched body, whatever was trained"
 
 
 def test_bits_are_shared_among_all_parameters():
     subject = subject_of(Memorization(keys=8), "embeddings")
-    for found in dict(look_inside(subject, ["capacity"]))["capacity"].values():
+    for found in dict(look_inside(Look(subject), ["capacity"]))["capacity"].values():
         total = sum(value.numel() for value in subject.untrained.values())
         assert found["trained_parameters"] == 16 * (16 + 5 + 16) < found["parameters"] == total
         assert found["accuracy_bits_per_parameter"] == pytest.approx(found["accuracy_bits"] / total)

@@ -14,7 +14,7 @@ from small_runs import MODEL, SHORT, TASK
 import icecore as ice
 from icecore.analysis.errors import OfLength, OfPlace
 from icecore.cli import main
-from icecore.cli.analyze import SHOW, parse_components
+from icecore.cli.analyze import parse_components, show
 from icecore.cli.prepare import report
 from icecore.cli.runs import print_lengths, print_places, some_of
 from icecore.cli.targets import row_of
@@ -31,7 +31,7 @@ from icecore.training.loop import Progress
 
 def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
     def rows(name: str, result: dict[str, Any]) -> list[list[str]]:
-        SHOW[name](result)
+        show({name: result})
         return cells_of(capsys.readouterr().out)
 
     places = {"trained": {"final": {"directions": 0.1, "neurons": 0.2}}}

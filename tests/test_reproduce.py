@@ -72,9 +72,9 @@ def test_cells_that_share_a_setting_are_run_once():
 
 
 def test_two_runners_do_not_do_the_same_run(tmp_path):
-    with runner.held(tmp_path, runner.Population(CELLS[0], (1,))) as is_ours:
+    with runner.held(tmp_path, runner.Planned(CELLS[0], (1,))) as is_ours:
         assert is_ours
-        with runner.held(tmp_path, runner.Population(CELLS[0], (0, 1))) as overlaps:
+        with runner.held(tmp_path, runner.Planned(CELLS[0], (0, 1))) as overlaps:
             assert not overlaps
         assert sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1]) == [], "seed 1 is another's"
     assert len(sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1])) == 1
@@ -83,7 +83,7 @@ def test_two_runners_do_not_do_the_same_run(tmp_path):
 def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path, monkeypatch):
     """Both may have the same folder, as at a laptop's scale."""
     monkeypatch.setenv("ICECORE_COMMAND", "")  # a worker sets it
-    population = runner.Population(CELLS[0], (0,))
+    population = runner.Planned(CELLS[0], (0,))
     with runner.held(tmp_path, population) as is_ours:
         assert is_ours
         made = train_on_worker(population, str(tmp_path), "cpu", "fp32", "icecore x")

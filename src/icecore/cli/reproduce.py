@@ -29,7 +29,7 @@ from icecore.cli.sweeps import (
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
-    from icecore.sweeps.runner import Population
+    from icecore.sweeps.runner import Planned
 
 
 class Executor(StrEnum):
@@ -173,14 +173,14 @@ def list_entries() -> None:
     )
 
 
-def through_in(seconds: float, populations: "Sequence[Population]", results: Path, device: str) -> "list[Population]":
+def through_in(seconds: float, populations: "Sequence[Planned]", results: Path, device: str) -> "list[Planned]":
     """Of the populations, in their order, those that together take no longer."""
     from icecore.sweeps.estimates import bench_of
 
     bench = bench_of(results, device)
     if bench is None:
         raise InputError(f"--minutes needs a bench of {device}: icecore bench --out {results}/bench/NAME.json")
-    chosen: list[Population] = []
+    chosen: list[Planned] = []
     for population in populations:
         estimate = bench.seconds(population)
         if estimate is None:
@@ -207,7 +207,7 @@ def require_bench(results: Path, device: str) -> None:
         raise unknown_name(f"device with a bench in {results}/bench", device, known)
 
 
-def list_missing(populations: "Sequence[Population]", results: Path, device: str, json: bool) -> None:
+def list_missing(populations: "Sequence[Planned]", results: Path, device: str, json: bool) -> None:
     from icecore.sweeps.estimates import bench_of
 
     bench = bench_of(results, device)

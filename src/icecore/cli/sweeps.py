@@ -13,7 +13,7 @@ from icecore.cli.watching import watching_many
 from icecore.errors import require, unknown_name
 
 if TYPE_CHECKING:
-    from icecore.sweeps.runner import Population
+    from icecore.sweeps.runner import Planned
     from icecore.training import Watch
 
 
@@ -59,15 +59,15 @@ def entry_names(names: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def told_of_progress(
-    populations: "Sequence[Population]",
-) -> "Iterator[tuple[Callable[[Population], Watch], Callable[[Population, list[float]], None]]]":
+    populations: "Sequence[Planned]",
+) -> "Iterator[tuple[Callable[[Planned], Watch], Callable[[Planned, list[float]], None]]]":
     """What a runner tells of populations as they begin, train and end, shown while the block runs."""
     with watching_many(sum(population.seed_steps for population in populations)) as progress:
 
-        def watch_of(population: "Population") -> "Watch":
+        def watch_of(population: "Planned") -> "Watch":
             return progress.begin(population.label, population.seed_steps)
 
-        def on_done(population: "Population", accuracy: list[float]) -> None:
+        def on_done(population: "Planned", accuracy: list[float]) -> None:
             values = " ".join(f"{value:.4f}" for value in accuracy)
             progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
 

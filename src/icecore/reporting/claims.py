@@ -26,8 +26,8 @@ from icecore.reporting.reasons import changed_cells, reasons_of
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.inside import NAME as INSIDE
 from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.variance import NAME as INSIDE
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 

@@ -15,19 +15,19 @@ from typing import Any
 
 from icecore.errors import InputError
 from icecore.store import COMMAND_VARIABLE, Records, command, remember_source
-from icecore.sweeps.runner import Failure, Measured, Population, Stored, held, measure, train_population
+from icecore.sweeps.runner import Failure, Measured, Planned, Stored, held, measure, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
 SECONDS_TO_ANSWER = 5.0
 
 
 def run_on_ray(
-    populations: Sequence[Population],
+    populations: Sequence[Planned],
     records: Records,
     runs: Path,
     device: str,
     precision: str,
-    on_done: Callable[[Population, list[float]], None],
+    on_done: Callable[[Planned, list[float]], None],
     address: str | None = None,
     gpus: float = 1.0,
 ) -> list[Failure]:
@@ -46,10 +46,10 @@ def run_on_ray(
 
 def collect(
     ray: Any,
-    waiting: dict[Any, Population],
+    waiting: dict[Any, Planned],
     records: Records,
     failures: list[Failure],
-    on_done: Callable[[Population, list[float]], None],
+    on_done: Callable[[Planned, list[float]], None],
 ) -> None:
     """Record what is finished until nothing is waited for."""
     while waiting:
@@ -66,7 +66,7 @@ def collect(
         on_done(population, made.accuracy)
 
 
-def train_on_worker(population: Population, runs: str, device: str, precision: str, started_by: str) -> Measured:
+def train_on_worker(population: Planned, runs: str, device: str, precision: str, started_by: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
     os.environ[COMMAND_VARIABLE] = started_by
     remember_source()

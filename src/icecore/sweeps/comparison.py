@@ -7,7 +7,7 @@ from typing import Any
 from icecore.models import Model
 from icecore.store import Record, Records
 from icecore.sweeps.cells import PARTS, TRAINED, Cell
-from icecore.sweeps.runner import Failure, Population, missing, run_missing, run_of
+from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import Watch, pick_device, pick_precision
 
@@ -56,7 +56,7 @@ def precision_of(cell: Cell, device: str, precision: str) -> str:
 
 def missing_of(
     cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
-) -> dict[str, list[Population]]:
+) -> dict[str, list[Planned]]:
     """What is not recorded yet, by the precision that it trains in."""
     kind = pick_device(device).type
     by_precision: dict[str, list[Cell]] = {}
@@ -84,8 +84,8 @@ def compare(
     folder: Path,
     device: str = "auto",
     precision: str = "auto",
-    watch_of: Callable[[Population], Watch | None] = lambda _: None,
-    on_done: Callable[[Population, list[float]], None] = lambda *_: None,
+    watch_of: Callable[[Planned], Watch | None] = lambda _: None,
+    on_done: Callable[[Planned, list[float]], None] = lambda *_: None,
 ) -> list[Failure]:
     """Train and record under `folder` what is missing there; what fails is returned, and the rest goes on."""
     records = Records(folder)

@@ -10,7 +10,7 @@ from typing import Any
 from icecore.errors import InputError
 from icecore.store import read_json
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.runner import Population
+from icecore.sweeps.runner import Planned
 from icecore.tasks import make_task
 
 # What a population takes beside its steps: to start, and for evaluations and checkpoints on the way. Ten seeds of
@@ -28,7 +28,7 @@ class Bench:
     device: str
     rows: Sequence[Row]
 
-    def seconds(self, population: Population) -> float | None:
+    def seconds(self, population: Planned) -> float | None:
         """From the rows of the same model and trained parts: those of the task, or else all.
 
         Between two widths time is taken to be a power of the width. Beyond the widest it grows with the square, below

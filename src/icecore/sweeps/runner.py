@@ -10,7 +10,7 @@ from icecore.errors import InputError
 from icecore.models import Model, has_fast_path
 from icecore.models.check import of_the_users
 from icecore.store import Record, Records, read_json, remember_source, try_lock
-from icecore.sweeps import inside, language, memorized
+from icecore.sweeps import language, memorized, variance
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import Runs, Watch, pick_device, pick_precision, train
 from icecore.training.run_folder import CONFIG
@@ -19,8 +19,8 @@ MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW
 
 
 @dataclass(frozen=True)
-class Population:
-    """Seeds of a cell that train together."""
+class Planned:
+    """Seeds of a cell that are to train together."""
 
     cell: Cell
     seeds: tuple[int, ...]
@@ -47,7 +47,7 @@ def missing(
     device: str,
     at_once: int | None = None,
     runs: Path | None = None,
-) -> list[Population]:
+) -> list[Planned]:
     """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once.
 
     Seeds that have begun together under `runs` stay together, so that they go on from their checkpoint.
@@ -55,12 +55,12 @@ def missing(
     stored = Stored(records)
     begun = begun_together(runs, precision) if runs else {}
     looked_into = {cell.setting for cell in cells if cell.is_looked_into}
-    found: list[Population] = []
+    found: list[Planned] = []
     for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
         chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
         wanted = [seed for seed in range(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
-        found += [Population(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
+        found += [Planned(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
     order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
     return sorted(found, key=lambda population: order[population.cell.setting])
 
@@ -90,7 +90,7 @@ class Stored:
     """What is recorded of runs, and of what is inside some of them."""
 
     def __init__(self, records: Records) -> None:
-        self.records, self.inside = records, records.beside(inside.NAME)
+        self.records, self.inside = records, records.beside(variance.NAME)
         self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:
@@ -115,10 +115,10 @@ class Measured:
         return [record["accuracy"] for record in self.records]
 
 
-def measure(population: "Population", runs: Runs) -> Measured:
+def measure(population: "Planned", runs: Runs) -> Measured:
     records = language.with_text(runs, memorized.with_memory(runs, list(records_of(runs))))
     looked_into = population.cell.is_looked_into
-    return Measured(records, list(inside.inside_records(runs, records)) if looked_into else [])
+    return Measured(records, list(variance.inside_records(runs, records)) if looked_into else [])
 
 
 def parameters_of(cell: Cell) -> int:
@@ -135,13 +135,13 @@ class Failure:
 
 
 def run_missing(
-    populations: Sequence[Population],
+    populations: Sequence[Planned],
     records: Records,
     runs: Path,
     device: str,
     precision: str,
-    watch_of: Callable[[Population], Watch | None],
-    on_done: Callable[[Population, list[float]], None],
+    watch_of: Callable[[Planned], Watch | None],
+    on_done: Callable[[Planned, list[float]], None],
 ) -> list[Failure]:
     """Train and record one population after another; what fails is reported at the end.
 
@@ -172,9 +172,7 @@ def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if has_fast_path(model) else of_the_users(f"{model.name} failed in training")
 
 
-def train_population(
-    population: Population, runs: Path, device: str, precision: str, watch: Watch | None = None
-) -> Runs:
+def train_population(population: Planned, runs: Path, device: str, precision: str, watch: Watch | None = None) -> Runs:
     """Train it, or go on from its last checkpoint."""
     cell = population.cell
     steps = cell.of_one_seed.optimization.steps
@@ -213,7 +211,7 @@ def records_of(runs: Runs) -> Iterator[Record]:
 
 
 @contextlib.contextmanager
-def held(folder: Path, population: Population, kind: str = "locks") -> Iterator[bool]:
+def held(folder: Path, population: Planned, kind: str = "locks") -> Iterator[bool]:
     """Whether all seeds of a population are ours until the block ends: others leave them alone.
 
     The locks are files in `folder`, apart for each kind; a killed process gives its locks back.

@@ -63,6 +63,19 @@ def ticks_at(panel: Any, widths: Sequence[int]) -> None:
     panel.minorticks_off()
 
 
+def finish(panel: Any) -> None:
+    panel.grid(axis="y", alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def with_legend(figure: "Figure", title: str) -> "Figure":
+    """With the first panel's legend, below all of them."""
+    figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    return figure
+
+
 def save(figure: "Figure", title: str, paths: Sequence[Path]) -> None:
     """Finish the panels, with one legend for all of them, and write the figure."""
     handles = {}

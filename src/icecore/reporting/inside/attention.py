@@ -1,0 +1,94 @@
+"""Figure 2: where the tokens of a prompt look; of needle, both steps of induction."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from icecore.analysis.attention import Induction, attention_maps, induction_scores
+from icecore.errors import require
+from icecore.reporting.figures.drawing import new_figure
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.tasks import Needle
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PROMPT = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
+STEPS = ("value_to_marker", "query_to_value")
+
+
+def measure(look: Look) -> Result:
+    """Of needle the scores of both steps of induction; of any task the maps of a prompt."""
+    subject, prompt = look.subject, look.request.prompt
+    task = subject.config.task
+    found: Result = {}
+    if isinstance(task, Needle):
+        test = task.test_set()[: look.request.items]
+        found["items"] = len(test)
+        for half, (name, parameters) in enumerate(subject.both.items()):
+            parts = look.in_parts("attention", test, half)
+            scores = induction_scores(subject.model, parameters, task, parts)
+            found[name] = {
+                "value_to_marker": scores.value_to_marker.tolist(),
+                "query_to_value": scores.query_to_value.tolist(),
+                "best_value_to_marker": asdict(Induction.best(scores.value_to_marker)),
+                "best_query_to_value": asdict(Induction.best(scores.query_to_value)),
+                "uniform": [scores.value_to_marker_uniform, scores.query_to_value_uniform],
+            }
+    if prompt is None:
+        prompt = PROMPT if isinstance(task, Needle) and task.max_pairs >= 4 else None
+        require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
+    if prompt is not None:
+        tokens = task.read(prompt)
+        maps = attention_maps(subject.model, subject.parameters, tokens)
+        found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps.tolist()}
+    return found
+
+
+def tables(result: Result) -> list[Table]:
+    rows = []
+    for name in ("trained", "untrained"):
+        for index, step in enumerate(STEPS if name in result else ()):
+            head, uniform = result[name][f"best_{step}"], result[name]["uniform"][index]
+            where = f"layer {head['layer']}, head {head['head']}"
+            rows.append((name, step.replace("_", " "), where, f"{head['score']:.3f}", f"{uniform:.3f}"))
+    title = "The heads that look most from each value to its marker, and from the query to its value"
+    columns = {"": "left", "attention": "left", "best head": "left", "mean": "right", "uniform": "right"}
+    of_needle = [Table(title, columns, rows)] if rows else []
+    return [*of_needle, *([prompt_table(result["prompt"])] if "prompt" in result else [])]
+
+
+def prompt_table(prompt: Result) -> Table:
+    words, rows = prompt["words"], []
+    for layer, heads in enumerate(prompt["maps"], start=1):
+        for head, rows_of_head in enumerate(heads, start=1):
+            at = max(range(len(words)), key=lambda index, last=rows_of_head[-1]: last[index])
+            rows.append((f"layer {layer}, head {head}", words[at], str(at + 1), f"{rows_of_head[-1][at]:.3f}"))
+    columns = {"": "left", "at": "left", "place": "right", "attention": "right"}
+    return Table(f"Where the last token of '{' '.join(words)}' looks most", columns, rows)
+
+
+def figure(_look: Look, result: Result) -> "Figure | None":
+    """A panel a head, a row a layer; rows look, columns are looked at."""
+    if "prompt" not in result:
+        return None
+    maps, words = result["prompt"]["maps"], result["prompt"]["words"]
+    layers, heads = len(maps), len(maps[0])
+    drawn = new_figure(1.9 * heads + 0.7, 2.0 * layers + 0.4)
+    panels = drawn.subplots(layers, heads, squeeze=False)
+    for layer, row in enumerate(panels):
+        for head, panel in enumerate(row):
+            panel.imshow(maps[layer][head], vmin=0, vmax=1, cmap="viridis")
+            panel.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+            panel.set_xticks(range(len(words)), words, fontsize=6)
+            panel.set_yticks(range(len(words)), words, fontsize=6)
+    drawn.colorbar(panels[0, 0].images[0], ax=panels, label="attention", shrink=0.8)
+    drawn.supylabel("from", fontsize=9)
+    drawn.supxlabel("to", fontsize=9)
+    return drawn
+
+
+def fits(subject: Subject) -> bool:
+    return isinstance(subject.config.task, Needle) and subject.model.attention == "softmax"
+
+
+ATTENTION = Analysis("attention", measure, tables, figure, fits=fits)

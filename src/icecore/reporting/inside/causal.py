@@ -1,0 +1,85 @@
+"""Whether few directions are enough: accuracy when the residual stream keeps, or loses, its top k."""
+
+import itertools
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
+from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, new_figure, with_legend
+from icecore.reporting.inside.looking import Analysis, Look, Result, Table, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LINES = {
+    "directions": ("top directions", BLUE, "o"),
+    "neurons": ("top neurons", YELLOW, "s"),
+    "untrained": ("the untrained model's", GREEN, "^"),
+    "random": ("random directions", LIGHT_GREY, "x"),
+}
+
+
+def measure(look: Look) -> Result:
+    """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
+    subject, place = look.subject, look.request.place
+    trained, untrained = look.moments
+    task = subject.config.task
+    test = task.test_set()[: look.request.items]
+    counts = counts_up_to(subject.model.width)
+    done = itertools.count(1)
+
+    def on_count() -> None:
+        look.tell("causal", next(done), 2 * len(BASES) * len(counts))
+
+    curves = [
+        accuracy_curve(
+            subject.model,
+            subject.parameters,
+            task,
+            test,
+            trained,
+            untrained,
+            counts,
+            basis,
+            mode,
+            [place] if place else [],
+            on_count,
+        )
+        for mode in ("keep", "remove")
+        for basis in BASES
+    ]
+    return {"items": len(test), "curves": [asdict(curve) for curve in curves]}
+
+
+def tables(result: Result) -> list[Table]:
+    curves = result["curves"]
+    title = (
+        f"% accuracy on {result['items']} test items when the stream keeps, or loses, k directions "
+        f"at {', '.join(curves[0]['places'])}"
+    )
+    columns = {"": "left", "k =": "left", **{str(count): "right" for count in curves[0]["counts"]}}
+    rows = [(curve["mode"], curve["basis"], *map(percent, curve["accuracy"])) for curve in curves]
+    (kept,) = [curve for curve in curves if (curve["mode"], curve["basis"]) == ("keep", "directions")]
+    shuffled = f"against shuffled answers, directions kept: {' '.join(map(percent, kept['shuffled']))}"
+    return [Table(title, columns, rows, (shuffled,))]
+
+
+def figure(look: Look, result: Result) -> "Figure":
+    drawn = new_figure(7.2, 3.2)
+    for panel, mode in zip(drawn.subplots(1, 2, sharey=True), ("keep", "remove"), strict=True):
+        for curve in result["curves"]:
+            if curve["mode"] != mode:
+                continue
+            label, colour, marker = LINES[curve["basis"]]
+            accuracy = [100 * value for value in curve["accuracy"]]
+            panel.plot(curve["counts"], accuracy, color=colour, marker=marker, markersize=4, label=label, clip_on=False)
+        panel.set_xscale("log")
+        panel.set_xlabel(f"directions {'kept' if mode == 'keep' else 'removed'}, k")
+        panel.set_ylim(0, 104)
+        finish(panel)
+    drawn.axes[0].set_ylabel("test accuracy, %")
+    places = ", ".join(result["curves"][0]["places"])
+    return with_legend(drawn, f"{look.subject.config.task.name}: the residual stream at {places}")
+
+
+CAUSAL = Analysis("causal", measure, tables, figure)

@@ -1,0 +1,47 @@
+"""Table 3: memorized bits, of the trained and of the untrained model."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from icecore.analysis.capacity import capacity
+from icecore.errors import InputError
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.tasks import Memorization
+
+ROWS = 4_096  # items that are computed at once
+
+
+@torch.no_grad()
+def measure(look: Look) -> Result:
+    subject = look.subject
+    task = subject.config.task
+    if not isinstance(task, Memorization):
+        raise InputError(f"bits are those of memorization; the run is of {task.name}")
+    batch = task.test_set()
+    total = subject.trained_parameters + subject.frozen_parameters
+
+    def of(parameters: dict[str, Tensor]) -> dict[str, float]:
+        right, loss = [], []
+        for begin in range(0, len(batch), ROWS):
+            rows = batch[begin : begin + ROWS].to(parameters["token"].device)
+            logits = subject.model.logits(parameters, rows.tokens)[rows.scored]
+            answers = rows.targets[rows.scored]
+            right.append((logits.argmax(dim=1) == answers).float())
+            loss.append(F.cross_entropy(logits, answers, reduction="none"))
+        return capacity(torch.cat(right), torch.cat(loss), task.keys, subject.trained_parameters, total).as_json()
+
+    return {name: of(parameters) for name, parameters in subject.both.items()}
+
+
+def tables(result: Result) -> list[Table]:
+    both = ("trained", "untrained")
+    rows = [(name.replace("_", " "), *(f"{result[which][name]:,.2f}" for which in both)) for name in result["trained"]]
+    return [Table("Memorized bits", {"": "left", "trained": "right", "untrained": "right"}, rows)]
+
+
+def fits(subject: Subject) -> bool:
+    return isinstance(subject.config.task, Memorization)
+
+
+CAPACITY = Analysis("capacity", measure, tables, fits=fits)

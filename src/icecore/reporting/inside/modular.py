@@ -1,0 +1,82 @@
+"""Figure 3: circles in the embedding of modular addition, and whether the logits use them."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from icecore.analysis.circles import (
+    circle_pair,
+    circles,
+    components,
+    distance_irrelevance,
+    gradient_symmetricity,
+    strongest_frequency,
+)
+from icecore.errors import InputError, require
+from icecore.reporting.figures.drawing import new_figure
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.tasks import ModularAddition
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NUMBERS = ("circularity", "gradient_symmetricity", "distance_irrelevance", "distance_irrelevance_of_largest_wrong")
+
+
+def measure(look: Look) -> Result:
+    subject = look.subject
+    task, model = subject.config.task, subject.model
+    if not isinstance(task, ModularAddition):
+        raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
+
+    def of(parameters: dict[str, Tensor]) -> Result:
+        ring = asdict(circles(parameters["token"][: task.modulus]))
+        spectrum = ring.pop("spectrum")
+        wrong = distance_irrelevance(model, parameters, task.modulus, "largest-wrong")
+        return {
+            **ring,
+            "gradient_symmetricity": gradient_symmetricity(model, parameters, task.modulus),
+            "distance_irrelevance": distance_irrelevance(model, parameters, task.modulus),
+            "distance_irrelevance_of_largest_wrong": wrong,
+            "spectrum": spectrum,
+        }
+
+    return {name: of(parameters) for name, parameters in subject.both.items()}
+
+
+def tables(result: Result) -> list[Table]:
+    both = ("trained", "untrained")
+    rows = [(name.replace("_", " "), *(f"{result[which][name]:.3f}" for which in both)) for name in NUMBERS]
+    notes = [
+        f"key frequencies, {which}: {', '.join(map(str, result[which]['key_frequencies'])) or 'none'}" for which in both
+    ]
+    return [Table("Modular addition", {"": "left", "trained": "right", "untrained": "right"}, rows, tuple(notes))]
+
+
+def figure(look: Look, _result: Result) -> "Figure":
+    """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
+    drawn = new_figure(7.2, 3.4)
+    panels = drawn.subplots(1, 2)
+    numbers = range(look.subject.config.task.vocab_size)
+    for panel, (label, parameters) in zip(panels, look.subject.both.items(), strict=True):
+        places = components(parameters["token"]).cpu()
+        first, second = look.request.components or circle_pair(places)
+        require(max(first, second) < places.shape[1], f"there are only {places.shape[1]} components: choose among them")
+        turns = strongest_frequency(places[:, first])
+        colours = [number * turns % len(numbers) for number in numbers]
+        panel.scatter(places[:, first], places[:, second], c=colours, cmap="twilight", s=14)
+        panel.set_title(f"{label}, strongest frequency {turns}", fontsize=9)
+        panel.set_xlabel(f"component {first + 1}", fontsize=8)
+        panel.set_ylabel(f"component {second + 1}", fontsize=8)
+        panel.set_aspect("equal", adjustable="datalim")
+        panel.tick_params(labelsize=7)
+    drawn.colorbar(panels[0].collections[0], ax=panels, label="number x frequency mod p", shrink=0.8)
+    return drawn
+
+
+def fits(subject: Subject) -> bool:
+    return isinstance(subject.config.task, ModularAddition)
+
+
+MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits)

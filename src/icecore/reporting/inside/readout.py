@@ -1,0 +1,60 @@
+"""Table 2's U only, solved: the best that the unembedding alone could do on the untouched body."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from icecore.analysis.moments import training_items
+from icecore.analysis.readout import logistic_readout, ridge_readout
+from icecore.reporting.figures.drawing import BLUE, DOTS, GREY, YELLOW, finish, new_figure, with_legend
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table, percent
+from icecore.tasks import Language
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SAMPLE = 40_000  # training items that readouts are solved on: all of a finite set of the paper's size
+
+
+def measure(look: Look) -> Result:
+    model, untrained, task = look.subject.model, look.subject.untrained, look.subject.config.task
+    items = training_items(task, SAMPLE, "readout"), task.test_set()
+    each = [
+        ridge_readout(model, untrained, task.vocab_size, *items),
+        logistic_readout(model, untrained, task.vocab_size, *items, partial(look.tell, "readout")),
+    ]
+    return {"readouts": [asdict(one) for one in each], "floors": task.floors()}
+
+
+def tables(result: Result) -> list[Table]:
+    rows = [
+        (one["kind"], percent(one["train_accuracy"]), percent(one["test_accuracy"]), f"{one['items']:,}")
+        for one in result["readouts"]
+    ]
+    columns = {"": "left", "train": "right", "test": "right", "scored positions": "right"}
+    floors = f"floors: {', '.join(f'{name} {percent(value)}' for name, value in result['floors'].items())}"
+    return [Table("The unembedding alone on the untouched body, solved; accuracy in %", columns, rows, (floors,))]
+
+
+def figure(look: Look, result: Result) -> "Figure":
+    """Both readouts beside what needs no learning."""
+    drawn = new_figure(4.6, 3.0)
+    panel = drawn.subplots()
+    kinds = [one["kind"] for one in result["readouts"]]
+    for shift, (which, colour) in zip((-0.2, 0.2), (("train", YELLOW), ("test", BLUE)), strict=True):
+        heights = [100 * one[f"{which}_accuracy"] for one in result["readouts"]]
+        panel.bar([index + shift for index in range(len(kinds))], heights, 0.38, color=colour, label=which)
+    floor = 100 * max(result["floors"].values())
+    panel.axhline(floor, color=GREY, linewidth=1, linestyle=DOTS, label="floor")
+    panel.set_xticks(range(len(kinds)), kinds)
+    panel.set_ylim(0, 104)
+    panel.set_ylabel("accuracy, %")
+    finish(panel)
+    return with_legend(drawn, f"{look.subject.config.task.name}: the unembedding alone, solved")
+
+
+def fits(subject: Subject) -> bool:
+    return not isinstance(subject.config.task, Language)  # its windows are too many
+
+
+READOUT = Analysis("readout", measure, tables, figure, fits=fits)

@@ -1,0 +1,55 @@
+"""Tables 4, 5 and 7: how much of the residual stream its top 10 directions and neurons hold."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from icecore.analysis.moments import explained, streams_of
+from icecore.reporting.figures.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
+from icecore.reporting.inside.looking import Analysis, Look, Result, Table, percent
+from icecore.sweeps.variance import TOP
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def measure(look: Look) -> Result:
+    """Shares of variance within the top 10 directions and neurons, at each place."""
+    trained, untrained = look.moments
+    places = streams_of(look.subject.model)
+    return {
+        "positions": look.request.positions,
+        "activations": trained["embedding"].count,
+        "trained": {place: asdict(explained(trained[place], TOP)) for place in places},
+        "untrained": {place: asdict(explained(untrained[place], TOP)) for place in places},
+    }
+
+
+def tables(result: Result) -> list[Table]:
+    rows = []
+    for place, trained in result["trained"].items():
+        untrained = result["untrained"][place]
+        each = (trained["directions"], untrained["directions"], trained["neurons"], untrained["neurons"])
+        rows.append((place, *map(percent, each)))
+    columns = {"place": "left", "directions": "right", "untrained": "right", "neurons": "right", "untrained ": "right"}
+    title = f"% of variance within the top {TOP}, over {result['activations']:,} activations ({result['positions']})"
+    return [Table(title, columns, rows)]
+
+
+def figure(look: Look, result: Result) -> "Figure":
+    """Shares at each place, trained beside untrained."""
+    drawn = new_figure(7.2, 3.0)
+    places = list(result["trained"])
+    for panel, kind in zip(drawn.subplots(1, 2, sharey=True), ("directions", "neurons"), strict=True):
+        for shift, (which, colour) in zip((-0.2, 0.2), (("trained", BLUE), ("untrained", LIGHT_GREY)), strict=True):
+            heights = [100 * result[which][place][kind] for place in places]
+            panel.bar([index + shift for index in range(len(places))], heights, 0.38, color=colour, label=which)
+        panel.set_xticks(range(len(places)), [place.replace(".", "\n") for place in places], fontsize=8)
+        panel.set_title(f"top {TOP} {kind}", fontsize=9, loc="left")
+        panel.set_ylim(0, 100)
+        finish(panel)
+    drawn.axes[0].set_ylabel("share of variance, %")
+    task = look.subject.config.task.name
+    return with_legend(drawn, f"{task}: variance of the residual stream ({result['positions']} positions)")
+
+
+VARIANCE = Analysis("variance", measure, tables, figure)
