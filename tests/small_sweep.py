@@ -5,16 +5,21 @@ from pathlib import Path
 from icecore.models import Transformer
 from icecore.store import Records
 from icecore.sweeps import runner
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import Cell, Name
 from icecore.tasks import ModularAddition, Needle
 
 SMALL = {"steps": 6, "batch": 16, "warmup_steps": 2}
 CELLS = [
     Cell(
-        "modular-addition, Random", ModularAddition(modulus=11), Transformer(width=8), "embeddings", "released", SMALL
+        Name("modular-addition", "Random"),
+        ModularAddition(modulus=11),
+        Transformer(width=8),
+        "embeddings",
+        "released",
+        SMALL,
     ),
     Cell(
-        "needle, Normal",
+        Name("needle", "Normal"),
         Needle(max_pairs=2, values=9, vocabulary=20, test_size=20),
         Transformer(width=8),
         "all",

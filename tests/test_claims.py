@@ -289,7 +289,7 @@ def test_a_line_without_a_style_of_its_own_is_drawn_too(tmp_path):
 
 def test_initializations_are_told_apart_at_every_scale():
     """A laptop's bodies are matched anyway, so that only what says released is on the line of the scripts."""
-    from icecore.reporting.figures.widths import kind_of, line_of
+    from icecore.reporting.figures.widths import line_of
 
     for scale in SCALES.values():
         for preset in paper.PRESETS:
@@ -298,7 +298,7 @@ def test_initializations_are_told_apart_at_every_scale():
             own = "paper" if preset == "paper" else "released"
             assert {init for line, init in lines if "matched" not in line} <= {own}
             assert {init for line, init in lines if "matched" in line} == {"matched"}
-            assert {kind_of(cell) for cell in cells} == {"Random", "Normal"}
+            assert {cell.name.kind for cell in cells} == {"Random", "Normal"}
 
 
 def test_the_higher_rate_is_higher_at_every_scale():

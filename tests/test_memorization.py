@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ from icecore.reporting.memorization_claims import last_tenth, ratio_claim
 from icecore.reporting.paper_numbers import REPLICATION, TABLE3
 from icecore.store import Records
 from icecore.sweeps import memorized, paper, runner
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import Cell, Name
 from icecore.sweeps.paper import SCALES, TARGET_WIDTHS
 from icecore.tasks import Memorization
 from icecore.training import Population, scored_losses
 from icecore.training.population import predict
 
 TINY = Cell(
-    "memorization, Random 128",
+    Name("memorization", "Random", 128),
     Memorization(keys=8),
     Transformer(width=8),
     "embeddings",
@@ -218,7 +219,7 @@ def test_what_is_missing_is_listed(tmp_path, capsys):
 
 def test_recorded_bits_are_shared_among_all_parameters(tmp_path):
     short = {"steps": 2, "batch": 16, "warmup_steps": 1}
-    tiny = Cell("memorization, Random 128", Memorization(keys=8), Transformer(width=8), "embeddings", "released", short)
+    tiny = replace(TINY, optimization=short)
     sweep(tmp_path, tmp_path / "runs", seeds=1, cells=[tiny])
     (one,) = Records(tmp_path).read()
     assert one["capacity"]["parameters"] == runner.parameters_of(tiny)

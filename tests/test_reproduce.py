@@ -18,7 +18,7 @@ from icecore.errors import Interrupted
 from icecore.models import LSTM, Transformer
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import Cell, Name
 from icecore.sweeps.cluster import train_on_worker
 from icecore.sweeps.laptop import size_of, small_task, small_training
 from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
@@ -129,13 +129,15 @@ def test_seeds_that_began_together_go_on_together_when_more_are_wanted(tmp_path)
 
 
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
-    hopeless = Cell("hopeless", CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38})
+    hopeless = Cell(
+        Name("hopeless", "Random"), CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38}
+    )
     records = Records(tmp_path)
     populations = runner.missing([hopeless, CELLS[1]], 1, records, "fp32", "cpu")
     failures = runner.run_missing(
         populations, records, tmp_path / "runs", "cpu", "fp32", lambda _: lambda _: None, lambda *_: None
     )
-    assert [failure.label for failure in failures] == ["hopeless, seed 0"]
+    assert [failure.label for failure in failures] == ["hopeless, Random, seed 0"]
     assert "not finite" in failures[0].reason
     assert [one["config"]["task"]["name"] for one in records.read()] == ["needle"]
 
@@ -227,7 +229,7 @@ def test_a_run_is_looked_into_while_its_weights_are_at_hand(tmp_path):
 
 
 def test_a_cell_is_trained_with_its_preset(tmp_path):
-    cell = Cell("modular-addition, LSTM", CELLS[0].task, LSTM(width=8), "all", "paper", SMALL)
+    cell = Cell(Name("modular-addition", "LSTM"), CELLS[0].task, LSTM(width=8), "all", "paper", SMALL)
     sweep(tmp_path, tmp_path / "runs", seeds=1, cells=[cell])
     (one,) = Records(tmp_path).read()
     assert one["setting"] == cell.setting

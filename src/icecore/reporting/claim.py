@@ -27,6 +27,8 @@ class Claim:
     explanation: str = ""  # of a difference
     whole_answers: float | None = None  # of answers of several tokens: how many are right throughout
     seeds: int | None = None  # of what compares several cells, and is no value of a seed's
+    place: tuple[str, str] | None = None  # row and column, if it has one in the table
+    setting: str = ""  # of the records that it is of, if they are of one
 
     @property
     def n(self) -> int:

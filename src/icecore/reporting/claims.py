@@ -96,7 +96,7 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
     values = [100 * record[key] for record in runs]
     ours = median_of(values)
     floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
-    label = cell.label + (TRAIN if key == "train_accuracy" else "")
+    suffix = TRAIN if key == "train_accuracy" else ""
     tolerance, reason, verdict = judge(number, ours, scale)
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     notes = [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
@@ -112,9 +112,10 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
         for precision, each in others.items()
         if each
     ]
+    row, column = ENTRIES[name].place(cell.name)
     return Claim(
         name,
-        label,
+        cell.label + suffix,
         None if number is None else number.paper,
         ours,
         tuple(values),
@@ -124,6 +125,8 @@ def claim_of(name: str, cell: Cell, number: Number | None, scale: str, precision
         verdict,
         note="; ".join(notes),
         whole_answers=median_of(whole) if key == "accuracy" else None,
+        place=(row + suffix, column),
+        setting=cell.setting,
     )
 
 
@@ -181,6 +184,6 @@ def parameter_claims() -> list[Claim]:
         ours = (counts["token"], counts["position"], counts["unembed"], sum(counts[part] for part in BODY))
         for part, theirs, count in zip(("E_token", "E_pos", "U", "F"), paper, ours, strict=True):
             cell, verdict = f"{task}, {part}", verdict_of(count, count == theirs)
-            claim = Claim("table6", cell, theirs, count, (), None, "0", "counts are exact", verdict)
+            claim = Claim("table6", cell, theirs, count, (), None, "0", "counts are exact", verdict, place=(task, part))
             found.append(claim if verdict == "reproduced" else replace(claim, explanation=TABLE6_DIFFERS[task]))
     return found

@@ -7,7 +7,7 @@ from icecore.reporting.claim import seeds_in_words
 from icecore.reporting.figures.widths import Point
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.comparison import line_of, recorded
+from icecore.sweeps.comparison import recorded
 
 
 def points_of(
@@ -20,7 +20,7 @@ def points_of(
     for cell, runs in recorded(cells, seeds, records, device, precision):
         if runs:
             values = tuple(sorted(100 * run["accuracy"] for run in runs))
-            found.append(Point(cell.task.name, line_of(cell), cell.model.width, values, floors[cell.task], widths))
+            found.append(Point(cell.task.name, cell.name.line, cell.model.width, values, floors[cell.task], widths))
     return found
 
 
@@ -32,7 +32,7 @@ def table_of(
     at = {(point.line, point.width): point for point in points}
     rows = [
         (line, *(in_words(at.get((line, width)), seeds) for width in widths))
-        for line in dict.fromkeys(line_of(cell) for cell in cells)
+        for line in dict.fromkeys(cell.name.line for cell in cells)
     ]
     return ("width", *map(str, widths)), rows
 

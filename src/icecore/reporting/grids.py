@@ -1,19 +1,15 @@
 """Claims laid out as the paper prints them: a row a task, a column a model, a width, or a place inside."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from icecore.errors import require
 from icecore.reporting.claim import Claim
-from icecore.reporting.claims import TRAIN, claims_of, shown
+from icecore.reporting.claims import claims_of, shown
 from icecore.reporting.paper_numbers import NUMBERS
 from icecore.store import Records
 from icecore.sweeps.paper import ENTRIES, PRESETS
 
 WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
-BY_WIDTH = ("fig4", "fig7", "init")
-BY_LAST_PART = ("table4", "table5", "table7", "gain")
-BY_FIRST_PART = ("fig6",)
 
 Grid = tuple[tuple[str, ...], list[tuple[str, ...]]]  # headings and rows
 
@@ -24,7 +20,7 @@ def grid_of(claims: Sequence[Claim]) -> Grid:
     What is no median, but one seed's, says so. What needs no learning, the floor, has a column of its own. A claim that
     compares several points has no place in it.
     """
-    return laid_out([(place, claim) for claim in claims if (place := place_of(claim)) is not None])
+    return laid_out([(claim.place, claim) for claim in claims if claim.place is not None])
 
 
 def preset_grid_of(name: str, scale: str, records: Records) -> Grid:
@@ -33,35 +29,15 @@ def preset_grid_of(name: str, scale: str, records: Records) -> Grid:
     seen: set[tuple[str, str]] = set()
     rows: dict[str, list[tuple[tuple[str, str], Claim]]] = {}
     for preset in PRESETS:
-        settings = {cell.label: cell.setting for cell in ENTRIES[name].at(scale, preset)}
         for claim in claims_of([name], scale, preset, records):
-            place, setting = place_of(claim), (claim.cell, settings[claim.cell.removesuffix(TRAIN)])
-            if place is not None and setting not in seen:
+            setting = claim.cell, claim.setting
+            if claim.place is not None and setting not in seen:
+                row, column = claim.place
                 seen.add(setting)
-                rows.setdefault(place[0], []).append(((f"{place[0]}, {preset}", place[1]), claim))
+                rows.setdefault(row, []).append(((f"{row}, {preset}", column), claim))
     headings, lines = laid_out([placed for row in rows.values() for placed in row])
     floors = len(headings) - (headings[-1] == "floor")
     return headings, [line for line in lines if any(text[:1] not in ("", "-") for text in line[1:floors])]
-
-
-def place_of(claim: Claim) -> tuple[str, str] | None:
-    """Its row and its column."""
-    label = claim.cell.removesuffix(TRAIN)
-    first, _, rest = label.partition(", ")
-    if not rest:
-        return None
-    if claim.name in BY_FIRST_PART:
-        return (rest, first) if first.startswith("imitation of ") else None
-    if claim.name in BY_LAST_PART:
-        row, _, column = label.rpartition(", ")
-        return row, column
-    if claim.name in BY_WIDTH:
-        found = re.fullmatch(r"(\w+) (\d+)(x\d+)?(, .*)?", rest)
-        if found is None:
-            return None
-        kind, width, layers, more = found.groups(default="")
-        return f"{first}, {kind}{' ' * bool(layers)}{layers}{more}", width
-    return (f"{first}{TRAIN}" if claim.cell.endswith(TRAIN) else first), rest
 
 
 def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]]) -> Grid:
@@ -70,7 +46,7 @@ def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]]) -> Grid:
     floors: dict[str, set[float]] = {}
     by_width = False
     for (row, column), claim in placed:
-        by_width |= claim.name in BY_WIDTH
+        by_width |= ENTRIES[claim.name].columns == "width"
         if column not in columns:
             columns.append(column)
         few = ", 1 seed" if claim.n == 1 else ""

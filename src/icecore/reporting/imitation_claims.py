@@ -1,7 +1,7 @@
 """Figure 6: the KL divergence of imitation against the target's width. The paper draws it and prints no number."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import (
@@ -13,7 +13,7 @@ from icecore.reporting.paper_numbers import (
     SHARP_RISE_BETWEEN,
 )
 from icecore.store import Record
-from icecore.sweeps.cells import Cell
+from icecore.sweeps.cells import Cell, Name
 from icecore.tasks import Imitation
 
 PRINTS_NO_NUMBER = "the paper prints no number"
@@ -32,16 +32,16 @@ class Imitated:
 
 def imitated(cell: Cell, by_setting: dict[str, list[Record]]) -> Imitated:
     assert isinstance(cell.task, Imitation)
-    kind, student = cell.label.split(", ")[1].split()
     runs = by_setting.get(cell.setting, [])
     floors = runs[0].get("loss_floors", {}) if runs else {}
-    return Imitated(kind, student, cell.task.target_width, tuple(sorted(run["loss"] for run in runs)), floors)
+    losses = tuple(sorted(run["loss"] for run in runs))
+    return Imitated(cell.name.kind, cell.name.size, cell.task.target_width, losses, floors)
 
 
 def fig6_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[Record]]) -> list[Claim]:
     """Each point, and the figure's shape."""
     points = [imitated(cell, by_setting) for cell in cells]
-    found = [point_claim(point, cell.label, scale) for point, cell in zip(points, cells, strict=True)]
+    found = [point_claim(point, cell.name, scale) for point, cell in zip(points, cells, strict=True)]
     below = LAPTOP_BELOW if scale == "laptop" else FAR_BELOW
     narrow, wide = SHARP_RISE_BETWEEN
     for student in dict.fromkeys(point.student for point in points):
@@ -59,13 +59,26 @@ def fig6_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[Re
     return found
 
 
-def point_claim(point: Imitated, label: str, scale: str) -> Claim:
+def point_claim(point: Imitated, cell: Name, scale: str) -> Claim:
     ours = median_of(point.values)
     floor = min(point.floors.values(), default=None)
     replicated = REPLICATION[point.kind].get(point.target_width) if scale == "paper" else None
     note = "" if replicated is None else f"replication {replicated:.3f}"
-    cell, verdict = f"{label}, KL", without_verdict(ours)
-    return Claim("fig6", cell, None, ours, point.values, floor, "", PRINTS_NO_NUMBER, verdict, digits=4, note=note)
+    verdict, name = without_verdict(ours), replace(cell, more="KL")
+    return Claim(
+        "fig6",
+        str(name),
+        None,
+        ours,
+        point.values,
+        floor,
+        "",
+        PRINTS_NO_NUMBER,
+        verdict,
+        digits=4,
+        note=note,
+        place=(name.column, name.task),
+    )
 
 
 def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reason: str) -> Claim:

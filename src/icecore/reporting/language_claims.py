@@ -9,6 +9,8 @@ from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdic
 from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record
+from icecore.sweeps.cells import Name
+from icecore.sweeps.paper import ENTRIES
 from icecore.training.presets import source_of
 
 OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"
@@ -27,8 +29,8 @@ class Trained:
     epochs: float
 
     @property
-    def label(self) -> str:
-        return f"language, {self.kind} {self.width}x{self.layers}"
+    def name(self) -> Name:
+        return Name("language", self.kind, self.width, self.layers, "best validation loss")
 
 
 def trained(records: Iterable[Record], preset: str) -> list[Trained]:
@@ -85,15 +87,17 @@ def fig4_claims(records: Iterable[Record], scale: str, preset: str) -> list[Clai
 
 def point_claim(point: Trained) -> Claim:
     ours, floor = median_of(point.values), min(point.floors.values(), default=None)
-    label, verdict = f"{point.label}, best validation loss", without_verdict(ours)
+    verdict, label, place = without_verdict(ours), str(point.name), ENTRIES["fig4"].place(point.name)
     note = f"within {point.epochs:g} epochs of {point.train_tokens:,} tokens"
-    return Claim("fig4", label, None, ours, point.values, floor, "", OTHER_TEXT, verdict, digits=3, note=note)
+    return Claim(
+        "fig4", label, None, ours, point.values, floor, "", OTHER_TEXT, verdict, digits=3, note=note, place=place
+    )
 
 
 def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
     """One model's loss less another's. On another text only its sign, or that it is small, can be compared."""
-    by_label = {f"{point.kind} {point.width}x{point.layers}": point for point in points}
-    first, second = by_label.get(shape.first), by_label.get(shape.second)
+    by_size = {f"{point.kind} {point.name.size}": point for point in points}
+    first, second = by_size.get(shape.first), by_size.get(shape.second)
     ours = None
     if first is not None and second is not None:
         ours = statistics.median(first.values) - statistics.median(second.values)
@@ -110,8 +114,7 @@ def table5_claims(inside: Iterable[Record], scale: str, preset: str) -> list[Cla
     width = max(map(width_of, runs), default=512)
     found = []
     for share in TABLE5:
-        own = [run for run in runs if kind_of(run) == share.cell.split()[0] and width_of(run) == width]
-        label = f"language, {share.label}".replace("512", str(width))
-        is_comparable = scale == "paper" and width == 512
-        found.append(share_claim("table5", share, own, is_comparable, label, f"; {OTHER_TEXT}"))
+        own = [run for run in runs if kind_of(run) == share.cell and width_of(run) == width]
+        cell, is_comparable = str(Name("language", share.cell, width)), scale == "paper" and width == 512
+        found.append(share_claim("table5", share, own, is_comparable, cell, f"; {OTHER_TEXT}"))
     return found

@@ -21,7 +21,7 @@ LAPTOP_REASON = "a laptop's table and model are smaller than the paper's"
 def table3_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[Record]]) -> list[Claim]:
     """The paper's four numbers of each model, ours beside them, and how many times more Normal knows."""
     found: list[Claim] = []
-    runs_of = {column_of(cell): runs_with("capacity", cell, by_setting) for cell in cells}
+    runs_of = {cell.name.column: runs_with("capacity", cell, by_setting) for cell in cells}
     for column, runs in runs_of.items():
         for name, paper, values in zip(PAPERS, TABLE3[column], papers_values(runs), strict=True):
             found.append(number_claim(column, name, paper, values, scale, runs))
@@ -29,11 +29,6 @@ def table3_claims(cells: Sequence[Cell], scale: str, by_setting: dict[str, list[
             values = [run["capacity"][key] for run in runs]
             found.append(own_claim(column, name, list(map(round, values)) if key == "loss_bits" else values))
     return [*found, ratio_claim(runs_of, scale)]
-
-
-def column_of(cell: Cell) -> str:
-    """Normal 128, of memorization, Normal 128."""
-    return cell.label.split(", ", 1)[1]
 
 
 def runs_with(key: str, cell: Cell, by_setting: dict[str, list[Record]]) -> list[Record]:
@@ -67,14 +62,14 @@ def number_claim(
     if scale == "laptop":
         tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
     floor = 100 * max(runs[0]["floors"].values(), default=0.0) if runs and name == "accuracy" else None
-    cell = f"{column}, {name}"
-    return Claim("table3", cell, paper, ours, tuple(values), floor, tolerance, reason, verdict, digits=2)
+    cell, place = f"{column}, {name}", (column, name)
+    return Claim("table3", cell, paper, ours, tuple(values), floor, tolerance, reason, verdict, digits=2, place=place)
 
 
 def own_claim(column: str, name: str, values: Sequence[float]) -> Claim:
     ours, reason = whole_median(values), "not in the paper"
-    cell, verdict = f"{column}, {name}", without_verdict(ours)
-    return Claim("table3", cell, None, ours, tuple(values), None, "", reason, verdict, digits=2)
+    cell, place, verdict = f"{column}, {name}", (column, name), without_verdict(ours)
+    return Claim("table3", cell, None, ours, tuple(values), None, "", reason, verdict, digits=2, place=place)
 
 
 def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
@@ -91,8 +86,21 @@ def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
         agrees = ours is not None and ours >= LAPTOP_RATIO
     seeds = min(map(len, runs_of.values()))
     verdict = verdict_of(ours, agrees)
-    cell = "Normal over Random, bits a parameter"
-    return Claim("table3", cell, paper, ours, (), None, tolerance, reason, verdict, digits=2, seeds=seeds)
+    row, column = "Normal over Random", "bits a parameter"
+    return Claim(
+        "table3",
+        f"{row}, {column}",
+        paper,
+        ours,
+        (),
+        None,
+        tolerance,
+        reason,
+        verdict,
+        digits=2,
+        seeds=seeds,
+        place=(row, column),
+    )
 
 
 def fig8_claims(cells: Sequence[Cell], _scale: str, by_setting: dict[str, list[Record]]) -> list[Claim]:
@@ -103,8 +111,22 @@ def fig8_claims(cells: Sequence[Cell], _scale: str, by_setting: dict[str, list[R
         values = [last_tenth(run["curve"]) for run in runs_with("curve", cell, by_setting)]
         ours = median_of(values)
         verdict = verdict_of(ours, ours is not None and abs(ours) <= most)
-        label, tolerance = f"{column_of(cell)}, points in the last tenth", f"at most {most:g}"
-        found.append(Claim("fig8", label, None, ours, tuple(values), None, tolerance, reason, verdict, digits=2))
+        place, tolerance = (cell.name.column, "points in the last tenth"), f"at most {most:g}"
+        found.append(
+            Claim(
+                "fig8",
+                ", ".join(place),
+                None,
+                ours,
+                tuple(values),
+                None,
+                tolerance,
+                reason,
+                verdict,
+                digits=2,
+                place=place,
+            )
+        )
     return found
 
 

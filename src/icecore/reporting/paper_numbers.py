@@ -146,9 +146,9 @@ class Share:
     paper: float
 
     @property
-    def label(self) -> str:
+    def column(self) -> str:
         short = f"L{self.layer}" if self.layer else "Emb"
-        return f"{self.cell}, {'PC' if self.kind == 'directions' else 'neuron'} {short}"
+        return f"{'PC' if self.kind == 'directions' else 'neuron'} {short}"
 
     @property
     def stream(self) -> str:
@@ -206,11 +206,11 @@ TABLE7 = shares(
         "parentheses, Random 512": (85.2, 89.1, 84.7, 9.7, 8.0, 6.7),
     }
 )
-# SOURCE: table 5: 4 layers.
+# SOURCE: table 5: width 512, 4 layers.
 TABLE5 = shares(
     {
-        "Normal 512": (29.5, 27.3, 24.3, 23.2, 17.6, 8.6, 16.4, 14.7, 13.9, 5.9),
-        "Random 512": (43.0, 30.2, 31.8, 32.1, 31.7, 3.3, 2.9, 2.8, 2.9, 2.9),
+        "Normal": (29.5, 27.3, 24.3, 23.2, 17.6, 8.6, 16.4, 14.7, 13.9, 5.9),
+        "Random": (43.0, 30.2, 31.8, 32.1, 31.7, 3.3, 2.9, 2.8, 2.9, 2.9),
     }
 )
 

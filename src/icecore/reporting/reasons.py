@@ -4,6 +4,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, seeds_in_words
 from icecore.reporting.paper_numbers import KNOWN, Number
@@ -26,8 +27,7 @@ def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cel
             if cell.setting != own.get(cell.label, cell.setting):
                 found[cell.label][f"{PRESET}{other}"] = cell
     for cell in rates(SCALES[scale], preset):
-        label, _, rate = cell.label.rpartition(", ")
-        found[label][rate] = cell
+        found[str(replace(cell.name, rate=None))][f"lr {cell.name.rate:g}"] = cell
     return found
 
 

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from icecore.analysis.moments import POSITIONS
 from icecore.reporting.claim import Claim, median_of, seeds_by_setting, verdict_of, without_verdict
@@ -15,17 +15,21 @@ DEFAULT_POSITIONS = "read"
 
 
 def share_claim(
-    name: str, share: Share, runs: Sequence[Record], is_comparable: bool, label: str = "", more: str = ""
+    name: str, share: Share, runs: Sequence[Record], is_comparable: bool, cell: str = "", more: str = ""
 ) -> Claim:
-    """At the default choices: every position that is read, the last layer after the final norm."""
+    """At the default choices: every position that is read, the last layer after the final norm.
+
+    `cell` is what the share's own is called here.
+    """
     values = shares_of(runs, share, DEFAULT_POSITIONS, share.place)
     ours = median_of(values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason + more
     verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
     if not is_comparable:
         tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
-    cell = label or share.label
-    return Claim(name, cell, share.paper, ours, tuple(values), None, tolerance, reason, verdict)
+    share = replace(share, cell=cell or share.cell)
+    label, place = f"{share.cell}, {share.column}", (share.cell, share.column)
+    return Claim(name, label, share.paper, ours, tuple(values), None, tolerance, reason, verdict, place=place)
 
 
 def shares_of(runs: Sequence[Record], share: Share, positions: str, place: str) -> list[float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from icecore.models import Model
 from icecore.store import Record, Records
-from icecore.sweeps.cells import PARTS, TRAINED, Cell
+from icecore.sweeps.cells import PARTS, TRAINED, Cell, Name
 from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import Watch, pick_device, pick_precision
@@ -26,7 +26,7 @@ def comparison(
     """A cell for every body, width and choice of what trains. `bodies` has each body at its widths, by its name."""
     return [
         Cell(
-            f"{task.name}, {line_name(name, trainable)} {body.width}",
+            Name(task.name, line_name(name, trainable), body.width),
             task,
             body,
             trainable,
@@ -40,13 +40,9 @@ def comparison(
 
 
 def line_name(body: str, trainable: str) -> str:
+    """What a line in the figure, and a row in the table, is called."""
     what = NAMES.get(trainable, trainable)
     return what if body == OURS else f"{what}, {body}"
-
-
-def line_of(cell: Cell) -> str:
-    """What a cell's line in a figure, or row in a table, is called: its label without task and width."""
-    return cell.label.partition(", ")[2].rpartition(" ")[0]
 
 
 def precision_of(cell: Cell, device: str, precision: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from icecore.models import Transformer
 from icecore.store import Record
-from icecore.sweeps.cells import TRAINED, Cell
+from icecore.sweeps.cells import TRAINED, Cell, Name
 from icecore.tasks import Language, Task
 from icecore.training import Runs
 from icecore.training.presets import epochs_in_steps, preset_optimization, source_of
@@ -66,7 +66,7 @@ def language_cell(scale: LanguageScale, task: Language, kind: str, width: int, l
         "lr": scale.lr,
         "warmup_steps": min(base.warmup_steps, steps // 10),
     }
-    return Cell(f"language, {kind} {width}x{layers}", task, model, TRAINED[kind], preset, optimization)
+    return Cell(Name("language", kind, width, layers), task, model, TRAINED[kind], preset, optimization)
 
 
 def with_text(runs: Runs, records: list[Record]) -> list[Record]:

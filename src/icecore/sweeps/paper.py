@@ -7,11 +7,11 @@ scripts (`training.presets`).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from icecore.models import LSTM, Model, Transformer
 from icecore.sweeps import language, laptop
-from icecore.sweeps.cells import PARTS, TRAINED, Cell
+from icecore.sweeps.cells import KINDS, PARTS, TRAINED, Cell, Name
 from icecore.sweeps.language import LANGUAGE, LanguageScale
 from icecore.tasks import TASKS, Imitation, Task, make_task
 from icecore.training.presets import source_of
@@ -39,10 +39,11 @@ class Scale:
     language: LanguageScale
     fitted: Callable[[Model, str], Model] = lambda model, _: model  # the model for what trains
 
-    def cell(self, task: str, column: str, model: Model, trainable: str, preset: str, lr: float | None = None) -> Cell:
+    def cell(self, name: Name, model: Model, preset: str) -> Cell:
+        trainable = KINDS[name.kind]
         model = self.fitted(model, trainable)
-        settings = self.training(task, model, trainable) | ({} if lr is None else {"lr": lr})
-        return Cell(f"{task}, {column}", self.task(task, preset), model, trainable, preset, settings)
+        settings = self.training(name.task, model, trainable) | ({} if name.rate is None else {"lr": name.rate})
+        return Cell(name, self.task(name.task, preset), model, trainable, preset, settings)
 
 
 def paper_task(name: str, preset: str) -> Task:
@@ -85,24 +86,20 @@ def table1(scale: Scale, preset: str) -> list[Cell]:
     cells = []
     for task in FOUR:
         for kind, width in (("Random", 1024), ("Random", 16), ("Normal", 1024), ("Normal", 16)):
-            model = scale.transformer(width, preset)
-            cells.append(scale.cell(task, f"{kind} {width}", model, TRAINED[kind], preset))
-        cells.append(scale.cell(task, "LSTM 1024", scale.lstm, "all", preset))
+            cells.append(scale.cell(Name(task, kind, width), scale.transformer(width, preset), preset))
+        cells.append(scale.cell(Name(task, "LSTM", 1024), scale.lstm, preset))
     return cells
 
 
 def table2(scale: Scale, preset: str) -> list[Cell]:
     """Accuracy when still more is frozen."""
     model = scale.transformer(1024, preset)
-    return [scale.cell(task, name, model, trainable, preset) for task in FOUR for name, trainable in PARTS.items()]
+    return [scale.cell(Name(task, part), model, preset) for task in FOUR for part in PARTS]
 
 
 def table3(scale: Scale, preset: str) -> list[Cell]:
     """Memorization: bits a parameter. Figure 8 is the same runs on their way."""
-    return [
-        scale.cell("memorization", f"{kind} 128", scale.memorizer(preset), trainable, preset)
-        for kind, trainable in reversed(TRAINED.items())
-    ]
+    return [scale.cell(Name("memorization", kind, 128), scale.memorizer(preset), preset) for kind in reversed(TRAINED)]
 
 
 def table4(scale: Scale, preset: str) -> list[Cell]:
@@ -118,12 +115,9 @@ def table7(scale: Scale, preset: str) -> list[Cell]:
 
 def looked_into(scale: Scale, preset: str, tasks: tuple[str, ...], width: int) -> list[Cell]:
     return [
-        replace(
-            scale.cell(task, f"{kind} {width}", scale.transformer(width, preset), trainable, preset),
-            is_looked_into=True,
-        )
+        replace(scale.cell(Name(task, kind, width), scale.transformer(width, preset), preset), is_looked_into=True)
         for task in tasks
-        for kind, trainable in reversed(TRAINED.items())
+        for kind in reversed(TRAINED)
     ]
 
 
@@ -131,9 +125,7 @@ def table9(scale: Scale, preset: str) -> list[Cell]:
     """The linearized transformer: attention is a prefix sum. The paper does not say what trained: both are here."""
     model = replace(scale.transformer(512, preset), attention="prefix-sum")
     return [
-        scale.cell(task, f"{kind} 512, linearized", model, trainable, preset)
-        for kind, trainable in TRAINED.items()
-        for task in FOUR[1:]
+        scale.cell(Name(task, kind, 512, more="linearized"), model, preset) for kind in TRAINED for task in FOUR[1:]
     ]
 
 
@@ -144,12 +136,12 @@ def fig6(scale: Scale, preset: str) -> list[Cell]:
     assert isinstance(task, Imitation)
     for width, layers in STUDENTS[source_of(preset)]:
         student = replace(scale.transformer(width, preset), layers=layers)
-        for kind, trainable in TRAINED.items():
-            cell = scale.cell("imitation", f"{kind} {width}x{layers}", student, trainable, preset)
+        for kind in TRAINED:
+            cell = scale.cell(Name("imitation", kind, width, layers), student, preset)
             cells += [
                 replace(
                     cell,
-                    label=f"imitation of {target}, {kind} {width}x{layers}",
+                    name=replace(cell.name, task=f"imitation of {target}"),
                     task=replace(task, target_width=target),
                 )
                 for target in TARGET_WIDTHS
@@ -160,9 +152,9 @@ def fig6(scale: Scale, preset: str) -> list[Cell]:
 def fig7(scale: Scale, preset: str) -> list[Cell]:
     """Accuracy against width."""
     return [
-        scale.cell(task, f"{kind} {width}", scale.transformer(width, preset), trainable, preset)
+        scale.cell(Name(task, kind, width), scale.transformer(width, preset), preset)
         for task in (*FOUR[1:], FOUR[0])
-        for kind, trainable in TRAINED.items()
+        for kind in TRAINED
         for width in WIDTHS
     ]
 
@@ -174,8 +166,8 @@ def gain(scale: Scale, preset: str) -> list[Cell]:
         for width in GAIN_WIDTHS:
             base = scale.transformer(width, preset)
             for factor in GAINS:
-                label = f"Random {width}, gain {factor:g}"
-                cells.append(scale.cell(task, label, replace(base, gain=factor), "embeddings", preset))
+                name = Name(task, "Random", width, more=f"gain {factor:g}")
+                cells.append(scale.cell(name, replace(base, gain=factor), preset))
     return cells
 
 
@@ -189,23 +181,19 @@ def init(scale: Scale, preset: str) -> list[Cell]:
         for kind in (source_of(preset), "matched"):
             for width in WIDTHS[:-1]:
                 model = replace(scale.transformer(width, preset), init=kind)
-                label = f"Random {width}, {kind}"
-                cell = scale.cell(task, label, model, "embeddings", preset)
+                name = Name(task, "Random", width, more=kind)
+                cell = scale.cell(name, model, preset)
                 cells.append(cell)
                 if task == "needle":
                     rate = HIGHER_RATE * cell.of_one_seed.optimization.lr
-                    cells.append(scale.cell(task, f"{label}, lr {rate:g}", model, "embeddings", preset, rate))
+                    cells.append(scale.cell(replace(name, rate=rate), model, preset))
     return cells
 
 
 def rates(scale: Scale, preset: str) -> list[Cell]:
     """Everything trained at lower rates than the scripts' 1e-3: is what width 1024 fails at the rate's doing?"""
     model = scale.transformer(1024, preset)
-    return [
-        scale.cell(task, f"Normal 1024, lr {rate:g}", model, "all", preset, rate)
-        for task in FOUR
-        for rate in LOWER_RATES
-    ]
+    return [scale.cell(Name(task, "Normal", 1024, rate=rate), model, preset) for task in FOUR for rate in LOWER_RATES]
 
 
 @dataclass(frozen=True)
@@ -216,6 +204,15 @@ class Entry:
     cells: Callable[[Scale, str], list[Cell]] | None = None
     missing: str = ""
     needs_text: bool = False  # cells are of a prepared text
+    columns: Literal["model", "width", "more"] = "model"  # of its table, which has a row for the rest of a cell's name
+
+    def place(self, name: Name) -> tuple[str, str]:
+        """A cell's row and column in the table."""
+        if self.columns == "width":
+            return f"{name.task}, {name.line}", str(name.width)
+        if self.columns == "more":
+            return str(replace(name, more="")), name.more
+        return name.task, name.column
 
     def at(self, scale: str, preset: str, text: Path | None = None) -> list[Cell]:
         """Its cells at a scale, if it has any; `text` is another prepared text than the scale's."""
@@ -240,12 +237,15 @@ ENTRIES = {
         "language-model loss against width",
         lambda scale, preset: language.fig4(scale.language, preset),
         needs_text=True,
+        columns="width",
     ),
     "fig5": Entry("samples of language models", missing="it shows samples: icecore sample RUN writes them"),
     "fig6": Entry("circuit imitation: KL divergence against the target's width", fig6),
-    "fig7": Entry("accuracy against width", fig7),
+    "fig7": Entry("accuracy against width", fig7, columns="width"),
     "fig8": Entry("accuracy during memorization", table3),
-    "init": Entry("what the width hides: narrow bodies with the gain of 1024 (not in the paper)", init),
+    "init": Entry(
+        "what the width hides: narrow bodies with the gain of 1024 (not in the paper)", init, columns="width"
+    ),
     "rates": Entry("everything trained, at lower learning rates (not in the paper)", rates),
-    "gain": Entry("accuracy over width and gain (not in the paper)", gain),
+    "gain": Entry("accuracy over width and gain (not in the paper)", gain, columns="more"),
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from icecore.reporting.claim import seeds_by_setting
 from icecore.reporting.figures.drawing import COLOURS, MARKERS, new_figure, save
-from icecore.reporting.memorization_claims import column_of, runs_with
+from icecore.reporting.memorization_claims import runs_with
 from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
 from icecore.sweeps.paper import SCALES, table3
@@ -51,7 +51,7 @@ def curves_of(scale: str, _preset: str, records: Records) -> list[Curve]:
             curves = [curve for curve in curves if curve["steps"] == curves[0]["steps"]]
             if curves:
                 values = tuple(tuple(100 * value for value in curve["accuracy"]) for curve in curves)
-                found.append(Curve(column_of(cell).split()[0], preset, tuple(curves[0]["steps"]), values))
+                found.append(Curve(cell.name.kind, preset, tuple(curves[0]["steps"]), values))
     return found
 
 
@@ -60,11 +60,11 @@ def bits_of(scale: str, preset: str, records: Records) -> list[Bits]:
     by_setting = seeds_by_setting(records)
     found: list[Bits] = []
     for cell in table3(SCALES[scale], preset):
-        runs, column = runs_with("capacity", cell, by_setting), column_of(cell)
+        runs = runs_with("capacity", cell, by_setting)
         for measure in MEASURES if runs else ():
-            paper = TABLE3[column][3] if measure == "accuracy_bits_per_trained" and scale == "paper" else None
+            paper = TABLE3[cell.name.column][3] if measure == "accuracy_bits_per_trained" and scale == "paper" else None
             values = tuple(sorted(run["capacity"][measure] for run in runs))
-            found.append(Bits(column.split()[0], measure, values, paper))
+            found.append(Bits(cell.name.kind, measure, values, paper))
     return found
 
 

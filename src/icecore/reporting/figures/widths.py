@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from icecore.models import Transformer
@@ -51,7 +51,7 @@ class Point:
 
 def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
     """What is recorded of Figure 7."""
-    return list(points_of(("fig7",), kind_of, scale, preset, records).values())
+    return list(points_of(("fig7",), lambda cell: cell.name.kind, scale, preset, records).values())
 
 
 def initializations_of(scale: str, preset: str, records: Records) -> list[Point]:
@@ -78,17 +78,11 @@ def points_of(
     return found
 
 
-def kind_of(cell: Cell) -> str:
-    """Random or Normal."""
-    return cell.label.split(", ")[1].split()[0]
-
-
 def line_of(cell: Cell) -> str:
-    """That, the initialization if it is not the preset's own, and a rate that the label names."""
+    """With the initialization if it is not the preset's own."""
     assert isinstance(cell.model, Transformer)
-    other = [] if cell.model.init == source_of(cell.preset) else [cell.model.init]
-    rates = [part for part in cell.label.split(", ") if part.startswith("lr ")]
-    return ", ".join([kind_of(cell), *other, *rates])
+    is_usual = cell.model.init == source_of(cell.preset)
+    return replace(cell.name, more="" if is_usual else cell.model.init).line
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
