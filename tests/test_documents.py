@@ -1,6 +1,8 @@
 """Results in README and docs: tables between marks, and numbers in sentences, are those of the records."""
 
+import itertools
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from icecore.reporting.quotes import Quotes
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES
+from icecore.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -175,3 +178,19 @@ def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     assert made[5].startswith("| needle, LSTM 1024 | 0.123 |")
     (tmp_path / "bench/a.json").write_text(json.dumps({"rows": [rows[0] | {"peak_gb": None}]}))
     assert filled(text, tmp_path).splitlines()[2] == "|  | ours | floor | plain twin | user's loop |"
+
+
+@pytest.mark.parametrize("task", ["modular-addition", "needle", "decimal-addition", "parentheses", "memorization"])
+def test_floors_in_documents_are_those_of_the_tasks(task):
+    text = (ROOT / "docs/tasks.md").read_text()
+    rows = text.partition("| task | floor |")[2].partition("\n\n")[0].splitlines()[2:]
+    begin = next(number for number, row in enumerate(rows) if row.startswith(f"| {task} |"))
+    own = [rows[begin], *itertools.takewhile(lambda row: row.startswith("| |"), rows[begin + 1 :])]
+    printed = {name.replace(" ", "_"): value for name, value in (re.split(r" *\| *", row)[2:4] for row in own)}
+    floors = make_task(task).floors()
+    assert printed.keys() == floors.keys()
+    for name, value in printed.items():
+        assert f"{floors[name]:.{len(value) - 1}f}" == f"0{value}"
+    (row,) = re.findall(rf"^\| `{task}` \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    for value in re.findall(r"\.\d+", row.rpartition(" | ")[2]):
+        assert any(f"{floor:.{len(value) - 1}f}" == f"0{value}" for floor in floors.values())
