@@ -52,7 +52,7 @@ def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
     config, population = RunFolder(Path(train(tmp_path, capsys, *NEEDLE))).load(torch.device("cpu"))
     heard: list[tuple[str, int, int]] = []
     look = Look(Subject.of(config, population, 0), Request(items=30), lambda *how: heard.append(how))
-    found = dict(look_inside(look, ["variance", "causal", "attention"]))
+    found = dict(look_inside(look, [ANALYSES[name] for name in ("variance", "causal", "attention")]))
     assert found["attention"]["items"] == 30
     ends = {name: (done, total) for name, done, total in heard}
     assert ends.pop("variance") == (0, 1), "its time is that of the moments, which causal needs too"
@@ -116,7 +116,7 @@ def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):
     config, population = RunFolder(path).load(torch.device("cpu"))
     shown = [run_json(capsys, "analyze", path, "--what", "variance", "--seed", seed, "--json") for seed in (0, 1)]
     for seed, one in enumerate(shown):
-        expected = dict(look_inside(Look(Subject.of(config, population, seed)), ["variance"]))["variance"]
+        expected = dict(look_inside(Look(Subject.of(config, population, seed)), [ANALYSES["variance"]]))["variance"]
         found = one["analyses"]["variance"]["trained"]["final"]["directions"]
         assert found == pytest.approx(expected["trained"]["final"]["directions"])
     assert shown[0]["analyses"] != shown[1]["analyses"]

@@ -15,7 +15,7 @@ from icecore.analysis.moments import Moments, chosen, moments_of
 from icecore.analysis.readout import ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, shuffled_answers
 from icecore.models import Sizes, Transformer, initialize
-from icecore.reporting.inside import Look, Subject, look_inside
+from icecore.reporting.inside import ANALYSES, Look, Subject, look_inside
 from icecore.sweeps import variance
 from icecore.tasks import Batch, Item, Memorization, Needle
 
@@ -111,17 +111,17 @@ def test_a_penalty_is_chosen_on_items_kept_out():
 def test_the_control_is_the_untrained_model(monkeypatch):
     subject = subject_of(SMALL)
     control = dataclasses.replace(subject, parameters=subject.untrained)
-    (_, found), (_, of_control) = (next(look_inside(Look(one), ["variance"])) for one in (subject, control))
+    (_, found), (_, of_control) = (next(look_inside(Look(one), [ANALYSES["variance"]])) for one in (subject, control))
     assert found["untrained"] == of_control["trained"] == of_control["untrained"] != found["trained"]
     monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 200)
     without_trained = dataclasses.replace(subject, parameters={})
-    readouts = dict(look_inside(Look(without_trained), ["readout"]))["readout"]["readouts"]
+    readouts = dict(look_inside(Look(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
     assert [one["kind"] for one in readouts] == ["ridge", "logistic"], "of the untouched body, whatever was trained"
 
 
 def test_bits_are_shared_among_all_parameters():
     subject = subject_of(Memorization(keys=8), "embeddings")
-    for found in dict(look_inside(Look(subject), ["capacity"]))["capacity"].values():
+    for found in dict(look_inside(Look(subject), [ANALYSES["capacity"]]))["capacity"].values():
         total = sum(value.numel() for value in subject.untrained.values())
         assert found["trained_parameters"] == 16 * (16 + 5 + 16) < found["parameters"] == total
         assert found["accuracy_bits_per_parameter"] == pytest.approx(found["accuracy_bits"] / total)

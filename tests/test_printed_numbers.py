@@ -21,6 +21,7 @@ from icecore.cli.targets import row_of
 from icecore.cli.train import announce
 from icecore.cli.watching import in_words, plain_lines, watching_many, watching_stages
 from icecore.models import Sizes, Transformer
+from icecore.reporting.inside import ANALYSES
 from icecore.store import Records
 from icecore.sweeps import paper, runner
 from icecore.sweeps.paper import SCALES
@@ -31,7 +32,7 @@ from icecore.training.loop import Progress
 
 def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
     def rows(name: str, result: dict[str, Any]) -> list[list[str]]:
-        show({name: result})
+        show(ANALYSES, {name: result})
         return cells_of(capsys.readouterr().out)
 
     places = {"trained": {"final": {"directions": 0.1, "neurons": 0.2}}}

@@ -1,4 +1,4 @@
-"""A user's own class, from a file of their own: `FILE.py:CLASS`."""
+"""A user's own class or function, from a file of their own: `FILE.py:NAME`."""
 
 import ast
 import hashlib
@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,10 +26,8 @@ def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
     It has the file and its text as `source_file` and `source_text`.
     """
     file, _, class_name = spec.partition(":")
-    path = Path(file)
-    if not path.is_file():
-        raise InputError(f"there is no file {file}; give FILE.py:CLASS")
-    text, classes = executed(path, noun)
+    text, module = executed(file, noun, "CLASS")
+    classes = defined_in(module, inspect.isclass)
     if not class_name:
         found = [name for name, value in classes.items() if issubclass(value, base)]
         if len(found) != 1:
@@ -44,8 +43,34 @@ def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
     return chosen
 
 
-def executed(path: Path, noun: str) -> tuple[str, dict[str, type[Any]]]:
-    """A file's text, and the classes that it defines."""
+def load_function(spec: str, noun: str) -> tuple[Callable[..., Any], str]:
+    """The function of `FILE.py:FUNCTION`, and the file's text; without `:FUNCTION`, the only one there."""
+    file, _, name = spec.partition(":")
+    text, module = executed(file, noun, "FUNCTION")
+    functions = defined_in(module, inspect.isfunction)
+    if not name:
+        if len(functions) != 1:
+            raise InputError(f"name the function: {file}:FUNCTION (in the file: {', '.join(functions) or 'none'})")
+        (name,) = functions
+    if name not in functions:
+        raise unknown_name(f"function in {file}", name, functions)
+    return functions[name], text
+
+
+def defined_in(module: types.ModuleType, is_wanted: Callable[[Any], bool]) -> dict[str, Any]:
+    """By name, not what it imports."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if is_wanted(value) and value.__module__ == module.__name__ and not name.startswith("__")
+    }
+
+
+def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
+    """A file's text, and what comes of it."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file {file}; give FILE.py:{part}")
     # Under a name of its own, so that classes of two files never mix.
     module_name = f"icecore_user_{noun}_{path.stem}_{abs(hash(path.resolve()))}"
     module = types.ModuleType(module_name)
@@ -61,11 +86,7 @@ def executed(path: Path, noun: str) -> tuple[str, dict[str, type[Any]]]:
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{path} does not import ({reason}); mend it and try again") from error
-    return text, {
-        name: value
-        for name, value in vars(module).items()
-        if inspect.isclass(value) and value.__module__ == module_name
-    }
+    return text, module
 
 
 def require_one_file(path: Path, text: str, noun: str) -> None:

@@ -1,5 +1,6 @@
 """`icecore analyze`: look inside a run."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,20 +12,22 @@ from icecore.cli.watching import watching_stages
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
-    from icecore.reporting.inside import Result
+    from icecore.reporting.inside import Analysis, Result
 
 
 def analyze_command(
     run: Path = RUN,
     what: str | None = typer.Option(
-        None, help="variance, causal, attention, modular, readout, capacity, with commas. Default: what fits the task."
+        None,
+        help="variance, causal, attention, modular, readout, capacity, or FILE.py:FUNCTION, with commas. Default: what "
+        "fits the task.",
     ),
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
     positions: str = typer.Option(
         "read", help="Which activations: read (up to the last scored position), all (padding too), scored, last."
     ),
     prompt: str | None = typer.Option(None, help="Of attention: a prompt in the task's notation, such as 'a 1 b 2 a'."),
-    items: int = typer.Option(1000, min=1, help="Of causal and attention: how many test items."),
+    items: int = typer.Option(1000, min=1, help="Of causal, attention and functions of yours: how many test items."),
     place: str | None = typer.Option(
         None,
         help="Of causal: edit the stream at this place alone, such as embedding or block0.stream. Default: at all.",
@@ -43,6 +46,9 @@ def analyze_command(
     the stream keeps, or loses, its top k directions. attention: the heads that look things up (Figure 2). modular:
     circles in the embedding of modular addition (Figure 3). readout: the best that an unembedding alone can do,
     solved. capacity: memorized bits (Table 3).
+
+    FILE.py:FUNCTION is a measurement of your own: a function of (model, parameters, batch) that gives a number, or a
+    dict of them. It is called with the trained parameters and with those before training.
     """
     from icecore.analysis.moments import POSITIONS
     from icecore.process import prepare
@@ -57,14 +63,14 @@ def analyze_command(
     pair = None if components is None else parse_components(components)
     config, population = RunFolder(run).load(pick_device(device))
     subject = Subject.of(config, population, config.seeds[0] if seed is None else seed)
-    names = chosen(subject, [] if what is None else [word.strip() for word in what.split(",")])
+    analyses = chosen(subject, [] if what is None else [word.strip() for word in what.split(",")])
     with watching_stages() as tell:
         look = Look(subject, Request(positions, items, place, prompt, pair), tell)
-        found = dict(look_inside(look, names))
+        found = dict(look_inside(look, analyses.values()))
     files: list[Path] = []
     if figures is not None:
         try:
-            files = draw(look, found, figures)
+            files = draw(look, analyses.values(), found, figures)
         except OSError as error:
             raise InputError(
                 f"cannot write into {figures}: {error.strerror or error}; choose another folder"
@@ -74,17 +80,15 @@ def analyze_command(
     if json:
         print_json({"run": str(run), "analyses": found, "figures": [str(file) for file in files]})
         return
-    show(found)
+    show(analyses, found)
     for file in files:
         print(file)
 
 
-def show(found: "dict[str, Result]") -> None:
+def show(analyses: "Mapping[str, Analysis]", found: "Mapping[str, Result]") -> None:
     """The tables of each analysis."""
-    from icecore.reporting.inside import ANALYSES
-
     for name, result in found.items():
-        for table in ANALYSES[name].tables(result):
+        for table in analyses[name].tables(result):
             print_table(table.title, table.columns, table.rows)
             for note in table.notes:
                 print(note)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from icecore.errors import unknown_name
+from icecore.errors import require, unknown_name
+from icecore.own_files import is_file
 from icecore.reporting.figures.drawing import write
 from icecore.reporting.inside.attention import ATTENTION
 from icecore.reporting.inside.causal import CAUSAL
 from icecore.reporting.inside.looking import Analysis, Look, Request, Result, Subject, Table
 from icecore.reporting.inside.memorized import CAPACITY
 from icecore.reporting.inside.modular import MODULAR
+from icecore.reporting.inside.own import own_analysis
 from icecore.reporting.inside.readout import READOUT
 from icecore.reporting.inside.variance import VARIANCE
 
@@ -20,29 +22,38 @@ ANALYSES: dict[str, Analysis] = {
 __all__ = ["ANALYSES", "Analysis", "Look", "Request", "Result", "Subject", "Table", "chosen", "draw", "look_inside"]
 
 
-def chosen(subject: Subject, names: Sequence[str]) -> list[str]:
-    """The named analyses; if none is, those that fit the run."""
+def chosen(subject: Subject, names: Sequence[str]) -> dict[str, Analysis]:
+    """The named analyses, ours or `FILE.py:FUNCTION`; if none is named, those of ours that fit the run."""
+    if not names:
+        return {name: analysis for name, analysis in ANALYSES.items() if analysis.fits(subject)}
+    found: dict[str, Analysis] = {}
     for name in names:
-        if name not in ANALYSES:
-            raise unknown_name("analysis", name, list(ANALYSES))
-    return list(names) or [name for name, analysis in ANALYSES.items() if analysis.fits(subject)]
+        if name not in ANALYSES and not is_file(name):
+            raise unknown_name("analysis", name, [*ANALYSES, "FILE.py:FUNCTION"])
+        analysis = ANALYSES[name] if name in ANALYSES else own_analysis(name)
+        is_ours = ANALYSES.get(analysis.name) is analysis
+        require(
+            is_ours or analysis.name not in (*ANALYSES, *found),
+            f"two analyses would have the name {analysis.name}: call the function of {name} something else",
+        )
+        found[analysis.name] = analysis
+    return found
 
 
-def look_inside(look: Look, names: Iterable[str]) -> Iterator[tuple[str, Result]]:
+def look_inside(look: Look, analyses: Iterable[Analysis]) -> Iterator[tuple[str, Result]]:
     """Each analysis by name, as it is finished."""
-    for name in names:
-        look.tell(name, 0, 1)
-        yield name, ANALYSES[name].measure(look)
+    for analysis in analyses:
+        look.tell(analysis.name, 0, 1)
+        yield analysis.name, analysis.measure(look)
 
 
-def draw(look: Look, found: dict[str, Result], folder: Path) -> list[Path]:
+def draw(look: Look, analyses: Iterable[Analysis], found: dict[str, Result], folder: Path) -> list[Path]:
     """A figure for each analysis that has one, as PNG and PDF; the files."""
     files: list[Path] = []
-    for name, result in found.items():
-        analysis = ANALYSES[name]
-        figure = analysis.figure(look, result)
+    for analysis in analyses:
+        figure = analysis.figure(look, found[analysis.name])
         if figure is not None:
-            own = [folder / f"{analysis.figure_name or name}.{ending}" for ending in ("png", "pdf")]
+            own = [folder / f"{analysis.figure_name or analysis.name}.{ending}" for ending in ("png", "pdf")]
             write(figure, own)
             files += own
     return files

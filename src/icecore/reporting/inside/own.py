@@ -1,0 +1,63 @@
+"""A measurement of the user's own: a function of one file, from a model, its parameters and test items to numbers."""
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from icecore.errors import InputError, require
+from icecore.models.check import of_the_users
+from icecore.own_files import hash_of, load_function
+from icecore.reporting.inside.looking import Analysis, Look, Result, Table
+
+TAKES = "(model, parameters, batch)"
+
+
+def own_analysis(spec: str) -> Analysis:
+    """Of `FILE.py:FUNCTION`, which is called twice: with the trained parameters, and with those before training."""
+    function, text = load_function(spec, "measurement")
+    name = function.__name__
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        raise InputError(f"{name} in {spec.partition(':')[0]} must take {TAKES}, and have defaults for more") from None
+
+    def measure(look: Look) -> Result:
+        subject = look.subject
+        batch = subject.config.task.test_set()[: look.request.items]
+        found: dict[str, dict[str, float]] = {}
+        for done, (which, parameters) in enumerate(subject.both.items(), start=1):
+            rows = batch.to(parameters["token"].device)
+            with of_the_users(f"{spec} failed"):
+                found[which] = numbers(function(subject.model, dict(parameters), rows), name)
+            look.tell(name, done, 2)
+        require(
+            found["trained"].keys() == found["untrained"].keys(),
+            f"{name} must give the same numbers of every model, and gave {', '.join(found['trained'])} of the trained "
+            f"one, {', '.join(found['untrained'])} of the untrained one",
+        )
+        return {"file": spec, "hash": hash_of(text), "items": len(batch), **found}
+
+    return Analysis(name, measure, tables)
+
+
+def numbers(given: Any, name: str) -> dict[str, float]:
+    """A function's result as finite numbers by name; a number alone has the function's."""
+    found = {}
+    for key, value in (given if isinstance(given, Mapping) else {name: given}).items():
+        try:
+            found[str(key)] = float(value)
+        except (TypeError, ValueError, RuntimeError):  # torch raises the last of a tensor of several numbers
+            kind = type(value).__name__
+            raise InputError(f"{name} must give a number, or a dict of them; it gave a {kind} for {key}") from None
+        require(math.isfinite(found[str(key)]), f"{name} gave {value} for {key}, which is no finite number")
+    require(bool(found), f"{name} must give a number, or a dict of them; it gave none")
+    return found
+
+
+def tables(result: Result) -> list[Table]:
+    rows = [
+        (name, *(f"{result[which][name]:,.4g}" for which in ("trained", "untrained"))) for name in result["trained"]
+    ]
+    columns = {"": "left", "trained": "right", "untrained": "right"}
+    return [Table(f"{result['file']}, on {result['items']:,} test items", columns, rows)]
