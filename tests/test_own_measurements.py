@@ -57,6 +57,27 @@ def test_it_measures_the_trained_and_the_untrained_model(run, tmp_path, capsys):
     assert found["trained"] != found["untrained"]
 
 
+def test_it_cannot_change_what_others_see(run, tmp_path, capsys):
+    text = "def emptied(model, parameters, batch):\n    return parameters['token'].zero_().norm()\n"
+    found = []
+    for what in (f"{written(tmp_path, text)},variance", "variance"):
+        assert analyze(run, what, "--json") == 0
+        found.append(json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]["variance"])
+    assert found[0] == found[1]
+
+
+def test_it_can_look_at_other_bodies(tmp_path, capsys):
+    out = tmp_path / "runs"
+    assert main(["train", *TASK, *TINY, "--model", "lstm", "--out", str(out)]) == 0
+    (path,) = out.glob("needle/*")
+    capsys.readouterr()
+    assert analyze(path, written(tmp_path, GOOD)) == 0
+    assert "token" in capsys.readouterr().out
+    for what in (["--what", "variance"], ["--what", "causal"], ["--what", "readout"], []):
+        assert main(["analyze", str(path), *what]) == 2
+        assert "only transformers are looked into; the run has the model lstm" in capsys.readouterr().err
+
+
 def test_a_number_alone_has_the_functions_name(run, tmp_path, capsys):
     text = "def rows(model, parameters, batch):\n    return parameters['token'].shape[0]\n"
     assert analyze(run, written(tmp_path, text)) == 0

@@ -25,7 +25,7 @@ def measure(look: Look) -> Result:
     trained, untrained = look.moments
     task = subject.config.task
     test = task.test_set()[: look.request.items]
-    counts = counts_up_to(subject.model.width)
+    counts = counts_up_to(subject.transformer.width)
     done = itertools.count(1)
 
     def on_count() -> None:
@@ -33,7 +33,7 @@ def measure(look: Look) -> Result:
 
     curves = [
         accuracy_curve(
-            subject.model,
+            subject.transformer,
             subject.parameters,
             task,
             test,

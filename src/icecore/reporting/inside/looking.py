@@ -9,7 +9,7 @@ from torch import Tensor
 
 from icecore.analysis.moments import Moments, Positions, in_parts, moments_of, streams_of
 from icecore.errors import InputError, unknown_name
-from icecore.models import Transformer, initialize
+from icecore.models import Model, Transformer, initialize
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
 from icecore.training import Population, RunConfig
@@ -27,7 +27,7 @@ class Subject:
     """One seed of a run, and the same seed before training."""
 
     config: RunConfig
-    model: Transformer
+    model: Model
     parameters: dict[str, Tensor]
     untrained: dict[str, Tensor]
     sample: Batch
@@ -36,15 +36,22 @@ class Subject:
 
     @staticmethod
     def of(config: RunConfig, population: Population, seed: int) -> "Subject":
-        model = config.model
-        if type(model) is not Transformer:  # a subclass may compute something else
-            raise InputError(f"only transformers are looked into; the run has the model {model.name}")
         if seed not in config.seeds:
             raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
         device = population.device
-        untrained = {name: value.to(device) for name, value in initialize(model, config.sizes, seed).items()}
+        untrained = {name: value.to(device) for name, value in initialize(config.model, config.sizes, seed).items()}
         parameters = population.parameters(config.seeds.index(seed))
-        return Subject(config, model, parameters, untrained, sample_of(config.task), *population.counts())
+        return Subject(config, config.model, parameters, untrained, sample_of(config.task), *population.counts())
+
+    @property
+    def transformer(self) -> Transformer:
+        """The model, for what looks at blocks and heads."""
+        if type(self.model) is not Transformer:  # a subclass may compute something else
+            raise InputError(
+                f"only transformers are looked into; the run has the model {self.model.name}, which a function of "
+                "yours can look at: --what FILE.py:FUNCTION"
+            )
+        return self.model
 
     @property
     def both(self) -> dict[str, dict[str, Tensor]]:
@@ -76,8 +83,8 @@ class Look:
     tell: Tell = silence
 
     def __post_init__(self) -> None:
-        place, places = self.request.place, streams_of(self.subject.model)
-        if place is not None and place not in places:
+        place = self.request.place
+        if place is not None and place not in (places := streams_of(self.subject.transformer)):
             raise unknown_name("place", place, places)
 
     @functools.cached_property
@@ -86,7 +93,7 @@ class Look:
         self.tell("moments", 0, 1)
         trained, untrained = (
             moments_of(
-                self.subject.model,
+                self.subject.transformer,
                 parameters,
                 self.in_parts("moments", self.subject.sample, half),
                 self.request.positions,

@@ -25,7 +25,7 @@ def measure(look: Look) -> Result:
         right, loss = [], []
         for begin in range(0, len(batch), ROWS):
             rows = batch[begin : begin + ROWS].to(parameters["token"].device)
-            logits = subject.model.logits(parameters, rows.tokens)[rows.scored]
+            logits = subject.transformer.logits(parameters, rows.tokens)[rows.scored]
             answers = rows.targets[rows.scored]
             right.append((logits.argmax(dim=1) == answers).float())
             loss.append(F.cross_entropy(logits, answers, reduction="none"))

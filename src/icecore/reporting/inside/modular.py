@@ -26,7 +26,7 @@ NUMBERS = ("circularity", "gradient_symmetricity", "distance_irrelevance", "dist
 
 def measure(look: Look) -> Result:
     subject = look.subject
-    task, model = subject.config.task, subject.model
+    task, model = subject.config.task, subject.transformer
     if not isinstance(task, ModularAddition):
         raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
 

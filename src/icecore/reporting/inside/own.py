@@ -27,9 +27,10 @@ def own_analysis(spec: str) -> Analysis:
         batch = subject.config.task.test_set()[: look.request.items]
         found: dict[str, dict[str, float]] = {}
         for done, (which, parameters) in enumerate(subject.both.items(), start=1):
-            rows = batch.to(parameters["token"].device)
+            own = {each: value.clone() for each, value in parameters.items()}  # what it changes is its own
+            rows = batch.to(next(iter(own.values())).device)
             with of_the_users(f"{spec} failed"):
-                found[which] = numbers(function(subject.model, dict(parameters), rows), name)
+                found[which] = numbers(function(subject.model, own, rows), name)
             look.tell(name, done, 2)
         require(
             found["trained"].keys() == found["untrained"].keys(),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def measure(look: Look) -> Result:
     """Shares of variance within the top 10 directions and neurons, at each place."""
     trained, untrained = look.moments
-    places = streams_of(look.subject.model)
+    places = streams_of(look.subject.transformer)
     return {
         "positions": look.request.positions,
         "activations": trained["embedding"].count,
