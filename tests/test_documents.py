@@ -138,6 +138,8 @@ def test_other_comments_stay(results, comment):
         ("table1: needle, Random 16", "nothing is recorded"),
         ("table1 in fp32: needle, Normal 1024", "nothing is recorded"),
         ("whole of table1: needle, Normal 1024", "no such number"),
+        (f"paper of table1: {BOTH}", "paper is of one cell, not of 2"),
+        ("a.json: rows/1 | rows/0", "is of one cell"),
         ("b.json: rows", "there is no file"),
         ("a.json: rows/9", "has no '9' there"),
         ("a.json: name", "has no number there"),

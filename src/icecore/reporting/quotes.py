@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, require, unknown_name
 from icecore.reporting.claim import Claim, by_precision
-from icecore.reporting.claims import claims_of, spent_on
+from icecore.reporting.claims import TRAIN, claims_of, spent_on
 from icecore.reporting.stored_tables import read_results
 from icecore.reporting.summary import VERDICTS
 from icecore.store import Records
@@ -98,6 +98,8 @@ class Quotes:
             raise unknown_name("number", quote.what, list(KINDS))
         if quote.what in COUNTS:
             return alike(self.count(quote), written)
+        is_of_one = quote.source.endswith(".json") or quote.what in ATTRIBUTES
+        require(len(quote.cells) == 1 or not is_of_one, f"{quote.what} is of one cell, not of {len(quote.cells)}")
         if quote.source.endswith(".json"):
             return alike(self.stored(quote), written)
         if quote.what in ATTRIBUTES:
@@ -153,9 +155,11 @@ class Quotes:
         if quote.precision is None:
             found = [value for claim in claims for value in claim.values]
         else:
-            cells = {cell.label: cell.setting for cell in ENTRIES[quote.source].at("paper", quote.preset)}
-            runs = [run for cell in quote.cells for run in self.precisions[cells[cell]].get(quote.precision, [])]
-            found = [100 * run["accuracy"] for run in runs]
+            found = [
+                100 * run["train_accuracy" if claim.cell.endswith(TRAIN) else "accuracy"]
+                for claim in claims
+                for run in self.precisions.get(claim.setting, {}).get(quote.precision, [])
+            ]
         if not found:
             raise InputError("nothing is recorded of it")
         return found
