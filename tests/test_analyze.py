@@ -69,10 +69,14 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
     assert "gradient symmetricity" in shown
     assert "key frequencies, untrained" in shown
     assert "k directions at block0.stream" in shown
+    drawn = {f"{name}.{ending}" for name in ("circles", "causal", "readout") for ending in ("png", "pdf")}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == drawn
     run = train(tmp_path, capsys, "memorization", "--keys", "8")
     out = tmp_path / "kept" / "bits.json"
-    assert main(["analyze", run, "--what", "capacity", "--json", "--out", str(out)]) == 0
-    analyses = json.loads(capsys.readouterr().out.splitlines()[-1])["analyses"]
+    assert main(["analyze", run, "--what", "capacity", "--json", "--out", str(out), *figures[:2]]) == 0
+    shown = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert shown["figures"] == [], "of bits there is none"
+    analyses = shown["analyses"]
     bits, kept = analyses["capacity"], json.loads(out.read_text())
     assert kept["analyses"] == analyses
     assert {"commit", "command", "device"} <= kept.keys()

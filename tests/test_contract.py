@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from icecore.errors import InputError, require
 from icecore.tasks import TASKS, Batch, Imitation, Task, find_task, make_task
 from icecore.tasks.check import check_task
 
@@ -117,6 +118,60 @@ class NoFloor(Copying):
         return {}
 
 
+class FloorBelowZero(Copying):
+    def floors(self):
+        return {"chance": -0.1}
+
+
+class NegativeToken(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        return replace(batch, tokens=batch.tokens - 1)
+
+
+class OtherTypes(Copying):
+    def draw(self, count, generator):
+        batch = super().draw(count, generator)
+        object.__setattr__(batch, "tokens", batch.tokens.int())  # as where types are not checked
+        return batch
+
+
+class WrongTestSet(Copying):
+    def test_set(self):
+        batch = super().test_set()
+        return replace(batch, targets=batch.targets + 50)
+
+
+class PadsItsTestSetAtRandom(Copying):
+    def test_set(self):
+        batch = super().test_set()
+        return replace(batch, scored=batch.scored.roll(-1, dims=1))
+
+
+class OtherTestSetEachTime(Copying):
+    def test_set(self):
+        return self.draw(100, torch.Generator().manual_seed(torch.seed() % 2**31))
+
+
+class NameOfAPath(Copying):
+    name = "copying/twice"
+
+
+class NothingReleased(Copying):
+    presets: ClassVar = {"paper": {}}
+
+
+class NoLength(Copying):
+    @property
+    def max_length(self):
+        return 0
+
+
+PARTS = {name: vars(Copying)[name] for name in ("vocab_size", "max_length", "draw", "floors")}
+Undecorated = type("Undecorated", (Task,), {**PARTS, "name": "undecorated"})
+Nameless = type("Nameless", (Task,), PARTS)
+
+
 class Raises(Copying):
     def draw(self, count, generator):
         raise RuntimeError("boom")
@@ -135,6 +190,17 @@ class Raises(Copying):
         (TrainsOnTestItems, "training items are test items"),
         (FloorAboveOne, "must be in [0, 1], is 50.0"),
         (NoFloor, "at least one accuracy"),
+        (FloorBelowZero, "must be in [0, 1], is -0.1"),
+        (NegativeToken, "tokens from -1 to 48, must be 0..49"),
+        (OtherTypes, "draw gives tokens of torch.int32, must be torch.int64"),
+        (WrongTestSet, "test_set gives targets from 50 to 99, must be 0..49"),
+        (PadsItsTestSetAtRandom, "fill them with one padding token"),
+        (OtherTestSetEachTime, "two calls of test_set differ"),
+        (NameOfAPath, "only letters, digits, - and _, not 'copying/twice'"),
+        (NothingReleased, "presets must have 'released', has ['paper']"),
+        (NoLength, "must be at least 1, are 50 and 0"),
+        (Undecorated, "the class is no dataclass"),
+        (Nameless, "the class has no name"),
         (Raises, "RuntimeError: boom (test_contract.py, line "),
     ],
 )
@@ -149,3 +215,23 @@ def test_a_task_that_cannot_be_hashed_is_told_so():
 
     found = problems(Thawed())
     assert found == ["the task cannot be hashed: put @dataclass(frozen=True) above it, with fields of hashable types"]
+
+
+def test_a_task_that_needs_too_much_memory_is_not_called_broken():
+    class Huge(Copying):
+        def draw(self, count, generator):
+            return super().draw(2**50, generator)
+
+    with pytest.raises(InputError, match="Huge: out of memory; take a smaller size"):
+        problems(Huge())
+
+
+def test_what_a_task_requires_is_told_in_its_own_words():
+    class Picky(Copying):
+        def draw(self, count, generator):
+            require(count % 3 == 0, "count must be a multiple of 3")
+            return super().draw(count, generator)
+
+    assert problems(Picky()) == ["count must be a multiple of 3"]
+    with pytest.raises(InputError, match=r"^letters and length must be at least 1$"):
+        list(check_task(lambda: make_task(f"{EXAMPLE}:Reversal", "released", {"length": "0"})))

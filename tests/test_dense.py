@@ -117,11 +117,22 @@ def test_each_process_has_its_part_of_a_batch():
 
 PROGRAM = """
 import sys
+import torch
 from icecore.tasks import Needle
+from icecore.training.parallel import Parallel
 import icecore as ice
 task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=50)
 runs = ice.train(task, ice.Transformer(width=16, init="matched"), seeds=2, steps=12, batch=16, lr=1e-2,
                  warmup_steps=2, out=sys.argv[1], device="cpu", resume=None, accumulate=int(sys.argv[2]))
+
+# What the first has is for all, and what one says is heard by all.
+cpu = torch.device("cpu")
+parallel = Parallel.join(cpu)
+tensors = {name: torch.full((2, 3), float(parallel.rank)).T for name in ("first", "second")}
+assert parallel.share(7 + parallel.rank, tensors, cpu) == 7
+assert not any(tensor.any() for tensor in tensors.values())
+for rank in (0, 1, 2):
+    assert parallel.is_true_anywhere(parallel.rank == rank, cpu) == (rank < parallel.processes)
 """
 
 

@@ -13,6 +13,7 @@ from icecore.errors import InputError
 from icecore.reporting import documents
 from icecore.reporting.documents import filled
 from icecore.reporting.quotes import Quotes
+from icecore.reporting.stored_tables import subspace_row
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES
@@ -72,10 +73,10 @@ def results(tmp_path_factory) -> Path:
         *(record_of(first, seed, accuracy) for seed, accuracy in enumerate((0.9, 0.8, 0.825))),
         *(record_of(first, seed, accuracy, "tf32") for seed, accuracy in enumerate((0.71, 0.7))),
         *(record_of(other, seed, accuracy) for seed, accuracy in enumerate((0.0456,))),
-        *(record_of(second, seed, accuracy) for seed, accuracy in enumerate((1.0, 0.999))),
+        *(record_of(second, seed, value) | {"seeds_at_once": 2} for seed, value in enumerate((1.0, 0.999))),
     ]
     Records(folder).append(made)
-    (folder / "a.json").write_text(json.dumps({"rows": [{"ms.a": 0.1234}, 7], "name": "x"}))
+    (folder / "a.json").write_text(json.dumps({"rows": [{"ms.a": 0.1234}, 7, 12345], "name": "x"}))
     return folder
 
 
@@ -106,12 +107,16 @@ CELL, BOTH = "parentheses, Normal 1024", "parentheses, Normal 1024 | needle, Nor
         ("1", "runs of table1", "5"),
         ("1", "runs of table1 with readme", "1"),
         ("of all 1", "runs of all", "of all 8"),
-        ("1.00", "minutes of all", "0.13"),
+        ("1", "reproduced of table1 with readme", "0"),
+        ("1.000", "minutes of table1", "0.067"),
+        ("1.000", "minutes of all", "0.117"),
         (".000", "a.json: rows/0/ms.a", ".123"),
         ("0.00", "a.json: rows/0/ms.a", "0.12"),
         ("0.0 %", "a.json: name", None),
+        ("has about", f"table1: {CELL}", None),
         ("1.0", "percent of a.json: rows/0/ms.a", "12.3"),
         ("1", "a.json: rows/1", "7"),
+        ("1", "a.json: rows/2", "12,345"),
     ],
 )
 def test_a_number_before_a_comment_is_what_the_comment_names(results, before, comment, after):
@@ -124,6 +129,12 @@ def test_a_number_before_a_comment_is_what_the_comment_names(results, before, co
     assert Quotes(results).filled(text) == text
 
 
+def test_more_seeds_than_ten_are_a_number_in_digits(tmp_path):
+    Records(tmp_path).append(record_of(cell_of("needle, Normal 1024"), seed, 0.9) for seed in range(11))
+    comment = "<!-- number of table1: needle, Normal 1024 -->"
+    assert Quotes(tmp_path).filled(f"ten{comment}") == f"11{comment}"
+
+
 @pytest.mark.parametrize("comment", ["<!-- end of results -->", "<!-- a note -->", "1<!-- a note: on this -->"])
 def test_other_comments_stay(results, comment):
     assert Quotes(results).filled(f"a {comment} z") == f"a {comment} z"
@@ -133,10 +144,12 @@ def test_other_comments_stay(results, comment):
     ("comment", "error"),
     [
         ("table1: parenthesis, Normal 1024", "did you mean 'parentheses, Normal 1024'"),
+        (f"lowest of table1: {CELL} | needel, Normal 1024", "did you mean 'needle, Normal 1024'"),
         ("tabel1: needle, Normal 1024", "did you mean 'table1'"),
         ("medain of table1: needle, Normal 1024", "did you mean 'median'"),
         ("table1: needle, Random 16", "nothing is recorded"),
         ("table1 in fp32: needle, Normal 1024", "nothing is recorded"),
+        (f"table1 with readme in tf32: {CELL}", "nothing is recorded"),
         ("whole of table1: needle, Normal 1024", "no such number"),
         (f"paper of table1: {BOTH}", "paper is of one cell, not of 2"),
         ("a.json: rows/1 | rows/0", "is of one cell"),
@@ -144,6 +157,10 @@ def test_other_comments_stay(results, comment):
         ("a.json: rows/9", "has no '9' there"),
         ("a.json: name", "has no number there"),
         ("runs of tabel1", "did you mean 'table1'"),
+        ("table1 with redme: needle, Normal 1024", "did you mean 'readme'"),
+        ("table1 in bf61: needle, Normal 1024", "did you mean 'bf16'"),
+        ("lowest of a.json: rows/1", "unknown number 'lowest'"),
+        ("claims of fig2", "unknown table or figure 'fig2'"),
     ],
 )
 def test_a_comment_that_names_nothing_is_an_error_that_shows_it(results, comment, error):
@@ -168,7 +185,7 @@ def test_a_document_with_an_error_is_left_as_it_was(tmp_path, monkeypatch, capsy
 
 def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     (tmp_path / "bench").mkdir()
-    row = {"task": "needle", "model": "transformer", "width": 16, "trainable": "all", "seeds": 10, "peak_gb": 2.55}
+    row = {"task": "needle", "model": "transformer", "width": 16, "trainable": "all", "seeds": 2, "peak_gb": 2.55}
     times = {"ms_per_seed_step": 0.12345, "floor_ms": 4.001, "plain_ms": 77.16, "huggingface_ms": 1234.5}
     lstm = {"model": "lstm", "width": 1024, "seeds": 1}
     rows = [row | times, row | times | lstm]
@@ -176,9 +193,9 @@ def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     text = "<!-- results of bench/a.json, made by `make readme` --><!-- end of results -->"
     made = filled(text, tmp_path).splitlines()
     assert made[2] == "|  | ours | floor | plain twin | user's loop | peak GB |"
-    assert made[4] == "| needle, Normal 16, 10 seeds | 0.123 | 4 | 77.2 | 1,234 | 2.5 |"
+    assert made[4] == "| needle, Normal 16, 2 seeds | 0.123 | 4 | 77.2 | 1,234 | 2.5 |"
     assert made[5].startswith("| needle, LSTM 1024 | 0.123 |")
-    (tmp_path / "bench/a.json").write_text(json.dumps({"rows": [rows[0] | {"peak_gb": None}]}))
+    (tmp_path / "bench/a.json").write_text(json.dumps({"rows": [rows[0] | {"peak_gb": None}, rows[1]]}))
     assert filled(text, tmp_path).splitlines()[2] == "|  | ours | floor | plain twin | user's loop |"
 
 
@@ -196,3 +213,21 @@ def test_floors_in_documents_are_those_of_the_tasks(task):
     (row,) = re.findall(rf"^\| `{task}` \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     for value in re.findall(r"\.\d+", row.rpartition(" | ")[2]):
         assert any(f"{floor:.{len(value) - 1}f}" == f"0{value}" for floor in floors.values())
+
+
+def test_accuracy_in_few_directions_is_read_at_their_number():
+    kinds = [("keep", "directions"), ("keep", "neurons"), ("keep", "random"), ("keep", "untrained")]
+    kinds += [("remove", "directions"), ("remove", "random")]
+    curves = [
+        {
+            "mode": mode,
+            "basis": basis,
+            "counts": [1, 10, 20, 50, 100, 200, 512, 1024],
+            "accuracy": [kind / 10 + place / 100 for place in range(8)],
+        }
+        for kind, (mode, basis) in enumerate(kinds)
+    ]
+    row = subspace_row({"analyses": {"causal": {"curves": curves}}})
+    assert row[:6] == ["1.0", "2.0", "3.0", "4.0", "5.0", "7.0"], "10, 20, 50, 100, 200 and all"
+    assert row[6:9] == ["15.0", "25.0", "35.0"], "200 neurons, random ones, and of the untrained"
+    assert row[9:] == ["41.0", "51.0"], "without 10"

@@ -5,12 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from looking import bars_of, drawn, line_of
 from made_up import bits, record_of, remember_table3
 
 from icecore.analysis.circles import components, strongest_frequency
 from icecore.cli.demo import columns_of
+from icecore.errors import InputError
 from icecore.reporting.figures.demo import draw_demo
 from icecore.reporting.figures.imitation import draw_imitations
 from icecore.reporting.figures.language import draw_languages
@@ -153,6 +155,12 @@ def test_circles_are_the_trained_embeddings_coloured_by_their_frequency():
         assert dots.get_array().tolist() == [number * turns % 11 for number in range(11)]
         assert panel.get_title().startswith(label)
         assert (panel.get_xlabel(), panel.get_ylabel()) == ("component 1", "component 3")
+
+
+def test_components_that_a_narrow_embedding_does_not_have_are_refused():
+    narrow = torch.randn(11, 2, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match="there are only 2 components"):
+        inside("modular", {}, {"trained": {"token": narrow}, "untrained": {"token": narrow}})
 
 
 def test_figure_4_has_a_line_for_each_depth(monkeypatch):

@@ -10,14 +10,23 @@ import torch
 import torch.nn.functional as F
 
 import icecore as ice
-from icecore.analysis.circles import circle_pair, circles, random_triples, strongest_frequency
-from icecore.analysis.moments import Moments, chosen, moments_of
+from icecore.analysis.attention import attention_maps, induction_scores
+from icecore.analysis.circles import (
+    circle_pair,
+    circles,
+    distance_irrelevance,
+    gradient_symmetricity,
+    random_triples,
+    strongest_frequency,
+)
+from icecore.analysis.moments import Moments, chosen, moments_of, training_items
 from icecore.analysis.readout import ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, shuffled_answers
+from icecore.errors import InputError
 from icecore.models import Sizes, Transformer, initialize
-from icecore.reporting.inside import ANALYSES, Look, Subject, look_inside
+from icecore.reporting.inside import ANALYSES, Look, Request, Subject, look_inside, readout
 from icecore.sweeps import variance
-from icecore.tasks import Batch, Item, Memorization, Needle
+from icecore.tasks import Batch, Item, Memorization, ModularAddition, Needle
 
 SMALL = Needle(max_pairs=3, values=5, vocabulary=12, test_size=60)
 
@@ -26,9 +35,9 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def subject_of(task, trainable="all", **settings):
+def subject_of(task, trainable="all", steps=20, **settings):
     model = Transformer(width=16, init="matched")
-    runs = ice.train(task, model, trainable, steps=20, batch=16, lr=1e-2, warmup_steps=1, **settings)
+    runs = ice.train(task, model, trainable, steps=steps, batch=16, lr=1e-2, warmup_steps=1, **settings)
     return Subject.of(runs.config, runs.population, 0)
 
 
@@ -117,6 +126,112 @@ def test_the_control_is_the_untrained_model(monkeypatch):
     without_trained = dataclasses.replace(subject, parameters={})
     readouts = dict(look_inside(Look(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
     assert [one["kind"] for one in readouts] == ["ridge", "logistic"], "of the untouched body, whatever was trained"
+
+
+@pytest.fixture(scope="module")
+def of_needle() -> Subject:
+    return subject_of(SMALL)
+
+
+def looked(subject: Subject, name: str, **request: Any) -> dict[str, Any]:
+    return dict(look_inside(Look(subject, Request(**request)), [ANALYSES[name]]))[name]
+
+
+def test_steps_of_induction_are_those_of_each_model_by_name(of_needle):
+    found = looked(of_needle, "attention")
+    assert "prompt" not in found, "the paper's has four pairs"
+    assert found["items"] == 60
+    for name, parameters in of_needle.both.items():
+        scores = induction_scores(of_needle.transformer, parameters, SMALL, SMALL.test_set())
+        assert found[name]["uniform"] == [scores.value_to_marker_uniform, scores.query_to_value_uniform]
+        for step in ("value_to_marker", "query_to_value"):
+            assert found[name][step] == getattr(scores, step).tolist()
+            assert found[name][f"best_{step}"]["score"] == getattr(scores, step).max()
+    assert found["trained"] != found["untrained"]
+
+
+def test_maps_of_a_prompt_are_of_the_trained_model(of_needle):
+    prompt = looked(of_needle, "attention", prompt="b 2 a 1 a")["prompt"]
+    maps = attention_maps(of_needle.transformer, of_needle.parameters, SMALL.read("b 2 a 1 a"))
+    assert prompt["maps"] == maps.tolist()
+    modular = dataclasses.replace(of_needle.config, task=ModularAddition(modulus=7))
+    with pytest.raises(InputError, match="attention of modular-addition needs a prompt"):
+        looked(dataclasses.replace(of_needle, config=modular), "attention")
+
+
+def test_curves_are_of_the_trained_model_with_directions_of_both():
+    task = Memorization(keys=8)
+    subject = subject_of(task, steps=100)
+    found = {(curve["mode"], curve["basis"]): curve for curve in looked(subject, "causal", items=50)["curves"]}
+    trained, untrained = (moments_of(subject.transformer, one, subject.sample) for one in subject.both.values())
+    counts = found["keep", "directions"]["counts"]
+    for basis in ("directions", "untrained"):
+        expected = accuracy_curve(
+            subject.transformer,
+            subject.parameters,
+            task,
+            task.test_set()[:50],
+            trained,
+            untrained,
+            counts,
+            cast(Any, basis),
+            "remove",
+        )
+        assert found["remove", basis]["accuracy"] == expected.accuracy
+    assert found["remove", "directions"]["accuracy"] != found["remove", "untrained"]["accuracy"]
+
+
+def test_positions_are_those_that_are_asked_for(of_needle):
+    found = {positions: looked(of_needle, "variance", positions=positions) for positions in ("read", "last")}
+    assert found["last"]["activations"] == len(of_needle.sample) < found["read"]["activations"]
+    assert [one["positions"] for one in found.values()] == ["read", "last"]
+    assert found["last"]["trained"] != found["read"]["trained"]
+
+
+def test_a_control_is_the_same_seed_before_training():
+    runs = ice.train(SMALL, Transformer(width=16), steps=2, batch=8, warmup_steps=1, seeds=(5, 3))
+    for index, seed in enumerate((5, 3)):
+        subject = Subject.of(runs.config, runs.population, seed)
+        before = initialize(Transformer(width=16), runs.config.sizes, seed)
+        assert all(torch.equal(subject.untrained[name], value) for name, value in before.items())
+        own = runs.population.parameters(index)
+        assert all(torch.equal(subject.parameters[name], value) for name, value in own.items())
+    with pytest.raises(InputError, match=r"has the seeds \[5, 3\], not 0"):
+        Subject.of(runs.config, runs.population, 0)
+
+
+def test_circles_are_measured_in_each_models_own_embedding():
+    subject = subject_of(ModularAddition(modulus=13))
+    found = looked(subject, "modular")
+    for name, parameters in subject.both.items():
+        assert found[name]["circularity"] == circles(parameters["token"][:13]).circularity
+        assert found[name]["gradient_symmetricity"] == gradient_symmetricity(subject.transformer, parameters, 13)
+        irrelevance = distance_irrelevance(subject.transformer, parameters, 13)
+        assert found[name]["distance_irrelevance"] == irrelevance
+        wrong = distance_irrelevance(subject.transformer, parameters, 13, "largest-wrong")
+        assert found[name]["distance_irrelevance_of_largest_wrong"] == wrong != irrelevance
+
+
+def test_a_readout_is_solved_on_training_items_of_a_whole_finite_set(of_needle, monkeypatch):
+    assert len(ModularAddition().train_set()) <= readout.SAMPLE
+    monkeypatch.setattr(readout, "SAMPLE", 300)
+    found = looked(of_needle, "readout")
+    train = training_items(SMALL, 300, "readout")
+    expected = ridge_readout(of_needle.transformer, of_needle.untrained, SMALL.vocab_size, train, SMALL.test_set())
+    assert found["readouts"][0] == dataclasses.asdict(expected)
+    assert found["floors"] == SMALL.floors()
+
+
+def test_bits_are_those_of_all_items_of_each_model(monkeypatch):
+    monkeypatch.setattr("icecore.reporting.inside.memorized.ROWS", 10)
+    subject, batch = subject_of(Memorization(keys=8)), Memorization(keys=8).test_set()
+    found = looked(subject, "capacity")
+    for name, parameters in subject.both.items():
+        logits, answers = subject.transformer.logits(parameters, batch.tokens)[:, 1], batch.targets[:, 1]
+        known = (3 - F.cross_entropy(logits, answers, reduction="none").double() / math.log(2)).clamp(min=0)
+        assert found[name]["accuracy_bits"] == 3 * int((logits.argmax(dim=1) == answers).sum())
+        assert found[name]["loss_bits"] == pytest.approx(float(known.sum()), rel=1e-5)
+    assert found["trained"] != found["untrained"]
 
 
 def test_bits_are_shared_among_all_parameters():

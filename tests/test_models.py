@@ -74,18 +74,43 @@ def with_random_biases(parameters: dict[str, torch.Tensor]) -> dict[str, torch.T
     return {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in parameters.items()}
 
 
-def test_logits_equal_hugging_faces_both_ways():
-    parameters = with_random_biases(initialize(SMALL, SIZES, 0))
-    network = to_huggingface(SMALL, SIZES, parameters)
+@pytest.mark.parametrize("ours_is", [SMALL, Transformer(width=16, layers=1, heads=2)], ids=str)
+def test_logits_equal_hugging_faces_both_ways(ours_is):
+    parameters = with_random_biases(initialize(ours_is, SIZES, 0))
+    network = to_huggingface(ours_is, SIZES, parameters)
     with torch.no_grad():
         theirs = network(tokens()).logits
-    ours = SMALL.logits(parameters, tokens())
+    ours = ours_is.logits(parameters, tokens())
     # Logits are of order 1 to 10; float32 has 7 digits, and sums of 64 terms lose about one.
     assert torch.allclose(ours, theirs, atol=2e-5, rtol=0)
     model, sizes, back = from_huggingface(network)
-    assert (model, sizes) == (SMALL, SIZES)
+    assert (model, sizes) == (ours_is, SIZES)
     assert back.keys() == parameters.keys()
+    torch.nn.init.zeros_(network.lm_head.weight)  # the parameters are a copy
     assert all(torch.equal(back[name], parameters[name]) for name in parameters)
+
+
+def test_an_export_draws_nothing_in_training_and_ends_with_no_token_that_it_lacks():
+    network = to_huggingface(SMALL, SIZES, initialize(SMALL, SIZES, 0))
+    assert torch.equal(network.train()(tokens()).logits, network.eval()(tokens()).logits)
+    assert (network.config.bos_token_id, network.config.eos_token_id) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"activation_function": "gelu"}, "has activation_function gelu_new, the model has gelu:"),
+        ({"layer_norm_epsilon": 1e-6}, "has layer_norm_epsilon 1e-05, the model has 1e-06"),
+        ({"scale_attn_weights": False}, "has scale_attn_weights True, the model has False"),
+        ({"scale_attn_by_inverse_layer_idx": True}, "has scale_attn_by_inverse_layer_idx False, the model has True"),
+        ({"n_inner": 12}, "4 times as wide as the stream, the model's is 12"),
+    ],
+)
+def test_a_gpt2_that_computes_something_else_is_refused(setting, message):
+    network = to_huggingface(SMALL, SIZES, initialize(SMALL, SIZES, 0))
+    network.config.update(setting)
+    with pytest.raises(InputError, match=message):
+        from_huggingface(network)
 
 
 def test_a_released_initialization_is_drawn_like_gpt2s():
@@ -174,6 +199,7 @@ def test_lstm_equals_torchs():
         ("token+unembed", {"token", "unembed"}),
         ("all", {"token", "position", "unembed", "attention", "mlp", "norm"}),
         ("norm,token", {"token", "norm"}),
+        ("norm, token", {"token", "norm"}),
     ],
 )
 def test_what_trains_is_a_set_of_roles(trainable, roles):
@@ -189,8 +215,13 @@ def test_finer_roles_and_other_bodies():
     assert trained_names(LSTM(width=4), SIZES, "embeddings") == ["token", "unembed", "unembed_bias"]
     with pytest.raises(InputError, match="did you mean 'unembed'"):
         trained_names(SMALL, SIZES, "unembedd")
+    with pytest.raises(InputError, match="did you mean 'embeddings'"):
+        trained_names(SMALL, SIZES, "embedings")
     with pytest.raises(InputError, match="unknown role of lstm 'attention'"):
         trained_names(LSTM(width=4), SIZES, "attention")
+    unused = type("Unused", (Transformer,), {"roles": (*Transformer.roles, "gate")})
+    with pytest.raises(InputError, match="nothing trains: transformer has no parameter with the role 'gate'"):
+        trained_names(unused(width=16), SIZES, "gate")
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,14 @@ def test_python_is_warned_of_a_run_within_its_warm_up():
             {"unembed": lambda _, p, h: torch.dropout(h, 0.5, torch.is_grad_enabled()) @ p["unembed"].T},
             "other logits when it trains",
         ),
+        (
+            {"unembed": lambda _, p, h: h @ p["unembed"].T * (1 + torch.is_grad_enabled())},
+            "other logits when it trains",
+        ),  # the same each time
+        (
+            {"unembed": lambda _, p, h: h @ p["unembed"].T * (1 + 1e-6 * torch.is_grad_enabled() * torch.rand(1))},
+            "other logits when it trains",
+        ),  # hardly others
         ({"unembed": lambda _, p, h: (h @ p["unembed"].T).half()}, "unembed of Broken gives torch.float16"),
         ({"name": "a body"}, "has no name of letters"),
         ({"vectorizes": True}, "torch.func.vmap, which trains many seeds at once, cannot run Broken"),

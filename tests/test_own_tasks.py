@@ -1,6 +1,7 @@
 """Runs of a user's task: another text of its file is another task, and a run has its own copy of it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from small_runs import MODEL, SHORT
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.own_files import hash_of
 from icecore.tasks import find_task
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
@@ -37,6 +39,11 @@ def test_an_edited_task_is_trained_again(trained, tmp_path):
     second = trained()
     file.write_text(file.read_text() + "# with other floors, say\n")
     assert len({first, second, trained()}) == 3
+
+
+def test_a_text_is_called_by_twelve_digits_of_its_sha_256():
+    """Runs that are kept would not be found under other names."""
+    assert hash_of("") == "e3b0c44298fc"
 
 
 def test_a_run_is_loaded_anywhere(trained, tmp_path, monkeypatch):
@@ -103,6 +110,16 @@ def test_a_task_that_fails_in_mid_training_is_one_line(tmp_path, monkeypatch, ca
     assert message in error
 
 
+def test_a_task_that_needs_too_much_memory_in_mid_training_is_told_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = EXAMPLE.read_text().replace("device = generator.device", "device = generator.device\n        HERE")
+    (tmp_path / "mine.py").write_text(text.replace("HERE", "torch.empty(2**50 if count > 30_000 else 1)"))
+    assert main(["train", "mine.py:Reversal", *SMALL, "--out", "runs"]) == 2
+    error = capsys.readouterr().err
+    assert "out of memory" in error
+    assert "breaks its contract" not in error
+
+
 def test_a_run_within_its_warm_up_is_warned_of(tmp_path, capsys):
     flags = ["--warmup-steps", "400", "--out", str(tmp_path)]
     assert main(["train", f"{EXAMPLE}:Reversal", *SMALL, *flags]) == 0
@@ -128,12 +145,25 @@ def test_a_run_is_the_same_however_its_file_is_spelt(trained, tmp_path, capsys):
         assert Path(json.loads(capsys.readouterr().out.splitlines()[-1])["run"]) == first, spelt
 
 
-def test_a_task_is_one_file(tmp_path, capsys):
+@pytest.mark.parametrize("is_on_the_path", [False, True])
+@pytest.mark.parametrize("line", ["from helper import letters", "import helper", "import folder.helper as helper"])
+def test_a_task_is_one_file(tmp_path, monkeypatch, capsys, line, is_on_the_path):
     (tmp_path / "helper.py").write_text("letters = 8\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "helper.py").write_text("letters = 8\n")
+    if is_on_the_path:
+        monkeypatch.syspath_prepend(tmp_path)
     file = tmp_path / "mine.py"
-    file.write_text("import math\nfrom helper import letters\n" + EXAMPLE.read_text())
+    file.write_text(f"import math\n{line}\n" + EXAMPLE.read_text())
     assert main(["tasks", "--check", f"{file}:Reversal"]) == 2
-    assert "mine.py imports helper, which lies beside it and no run would keep" in capsys.readouterr().err
+    assert re.search("mine.py imports (helper|folder), which lies beside it and no run", capsys.readouterr().err)
+
+
+def test_a_package_may_have_a_namesake_beside_the_task(tmp_path):
+    (tmp_path / "torch").mkdir()
+    file = tmp_path / "mine.py"
+    file.write_text(EXAMPLE.read_text())
+    assert main(["tasks", "--check", f"{file}:Reversal"]) == 0
 
 
 XOR = """

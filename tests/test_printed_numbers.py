@@ -44,6 +44,8 @@ def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
     one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25, "items": 9}
     table = rows("readout", {"readouts": [one], "floors": {"a rule": 0.1}})
     assert table == [["", "train", "test", "scored positions"], ["ridge", "50.0", "25.0", "9"]]
+    show(ANALYSES, {"readout": {"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}})
+    assert "floors: a rule 10.0, another 20.0\n" in capsys.readouterr().out
     heads = {
         "best_value_to_marker": {"layer": 1, "head": 2, "score": 0.9},
         "best_query_to_value": {"layer": 2, "head": 1, "score": 0.8},
@@ -56,6 +58,38 @@ def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
         ["trained", "query to value", "layer 2, head 1", "0.800", "0.200"],
         ["", "at", "place", "attention"],
         ["layer 1, head 1", "1", "2", "0.700"],
+    ]
+    names = ("circularity", "gradient_symmetricity", "distance_irrelevance", "distance_irrelevance_of_largest_wrong")
+    rings = [{name: start + place / 10 for place, name in enumerate(names)} for start in (0, 1)]
+    result = {"trained": {**rings[0], "key_frequencies": (3, 7)}, "untrained": {**rings[1], "key_frequencies": ()}}
+    show(ANALYSES, {"modular": result})
+    out = capsys.readouterr().out
+    assert "key frequencies, trained: 3, 7\nkey frequencies, untrained: none\n" in out
+    assert cells_of(out)[:3] == [
+        ["", "trained", "untrained"],
+        ["circularity", "0.000", "1.000"],
+        ["gradient symmetricity", "0.100", "1.100"],
+    ]
+    table = rows("capacity", {"trained": {"loss_bits": 1234.5}, "untrained": {"loss_bits": 6.789}})
+    assert table == [["", "trained", "untrained"], ["loss bits", "1,234.50", "6.79"]]
+    curves = [
+        {
+            "mode": mode,
+            "basis": "directions",
+            "counts": [1, 2],
+            "accuracy": values,
+            "places": ["final"],
+            "shuffled": off,
+        }
+        for mode, values, off in (("keep", [0.1, 0.9], [0.05, 0.06]), ("remove", [0.8, 0.2], [0.07, 0.08]))
+    ]
+    show(ANALYSES, {"causal": {"items": 40, "curves": curves}})
+    out = capsys.readouterr().out
+    assert "against shuffled answers, directions kept: 5.0 6.0\n" in out
+    assert cells_of(out) == [
+        ["", "k =", "1", "2"],
+        ["keep", "directions", "10.0", "90.0"],
+        ["remove", "directions", "80.0", "20.0"],
     ]
     assert parse_components("1, 3") == (0, 2)
 

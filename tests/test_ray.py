@@ -3,16 +3,24 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from small_sweep import CELLS
 
 from icecore.cli import main
+from icecore.errors import InputError
 from icecore.store import Records
+from icecore.sweeps.cells import Name
+from icecore.sweeps.cluster import collect, require_answer
+from icecore.sweeps.runner import Failure, Measured, Planned
 
 pytest.importorskip("ray", reason="needs the extra ray")
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
@@ -42,6 +50,13 @@ def wait_for_worker(seconds: float = 60) -> int:
             return found[0]
         time.sleep(0.1)
     raise AssertionError("no worker began to train")
+
+
+def as_of_a_worker(error: Exception) -> Exception:
+    """What Ray raises here for an error there."""
+    from ray.exceptions import RayTaskError
+
+    return RayTaskError("train_on_worker", str(error), error).as_instanceof_cause()
 
 
 @contextlib.contextmanager
@@ -89,5 +104,40 @@ def test_an_address_where_nothing_listens_fails_soon(tmp_path, capsys):
     assert main(["reproduce", "table9", *flags, "--executor", "ray", "--address", "127.0.0.1:1"]) == 2
     assert "no Ray cluster answers at 127.0.0.1:1" in capsys.readouterr().err
     assert time.monotonic() - began < 15
-    assert main(["reproduce", "table9", *flags, "--executor", "ray", "--address", "nonsense"]) == 2
-    assert "--address must be HOST:PORT" in capsys.readouterr().err
+    for address in ("nonsense", "localhost:http", ":6379"):
+        assert main(["reproduce", "table9", *flags, "--executor", "ray", "--address", address]) == 2
+        assert "--address must be HOST:PORT" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("prefix", ["", "ray://"])
+def test_an_address_where_something_listens_is_taken(prefix):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        require_answer(f"{prefix}127.0.0.1:{server.getsockname()[1]}")
+
+
+def test_what_fails_on_a_worker_is_told_and_the_rest_is_recorded(tmp_path):
+    """Ray here is a list of what each population gave, the last one first."""
+    from ray import exceptions
+
+    given = {
+        "good": Measured([{"run": "a", "accuracy": 0.5}], []),
+        "refused": as_of_a_worker(InputError("a batch of 3 cannot be divided")),
+        "broken": as_of_a_worker(KeyError("no such letter")),
+    }
+
+    def get(name: str) -> Measured:
+        found = given[name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    waiting = {name: Planned(replace(CELLS[0], name=Name(name, "Normal")), (0,)) for name in given}
+    failures: list[Failure] = []
+    done: list[tuple[str, list[float]]] = []
+    only = SimpleNamespace(wait=lambda names, num_returns: (names[-num_returns:], []), get=get, exceptions=exceptions)
+    collect(only, waiting, Records(tmp_path), failures, lambda one, accuracy: done.append((one.label, accuracy)))
+    assert [failure.label for failure in failures] == ["broken, Normal, seed 0", "refused, Normal, seed 0"]
+    assert "no such letter" in failures[0].reason
+    assert failures[1].reason == "a batch of 3 cannot be divided"
+    assert done == [("good, Normal, seed 0", [0.5])]
+    assert [record["run"] for record in Records(tmp_path).read()] == ["a"]

@@ -234,7 +234,7 @@ def test_an_exported_model_has_its_tokenizer(run, tmp_path):
     text = "Once upon a time"
     assert tokenizer(text)["input_ids"] == load_tokenizer(run.config.task.text.folder).encode(text).ids
     ends = transformers.GenerationConfig.from_pretrained(tmp_path / "hf").eos_token_id
-    assert tokenizer.eos_token_id == ends == END
+    assert tokenizer.bos_token_id == tokenizer.eos_token_id == ends == END
 
 
 def test_a_prompt_that_is_no_text_is_named(capsys, run):

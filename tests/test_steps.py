@@ -9,12 +9,14 @@ import torch.nn.functional as F
 from small_runs import CPU, MODEL, TASK
 
 import icecore as ice
-from icecore.models import Sizes, Spec, Transformer, initialize
-from icecore.tasks import DecimalAddition, ModularAddition
+from icecore.bench.language import RandomText
+from icecore.models import LSTM, Sizes, Spec, Transformer, initialize
+from icecore.tasks import DecimalAddition, Imitation, ModularAddition
 from icecore.training import Optimization, Population
 from icecore.training.population import losses, predict
-from icecore.training.steps import Steps
-from icecore.training.stream import Stream
+from icecore.training.replay import fixed, tensors_of
+from icecore.training.steps import Steps, copy_all
+from icecore.training.stream import Stream, WorkStream
 from icecore.training.work import whole
 
 
@@ -97,3 +99,27 @@ def test_what_a_batch_does_not_use_has_no_gradient_of_the_last():
         batch.tokens[0, 0] = first
         steps.take(whole(model, 40, batch))
         assert bool((steps.gradient_of["expert"] != 0).any()) == is_used
+
+
+UNEVEN = DecimalAddition(digits=2, scored="target-is-digit", test_size=50)  # two or three scored positions
+IMITATED = Imitation(
+    length=3, vocabulary=40, target=lambda tokens: F.one_hot(tokens[:, -1], 40).double().log_softmax(1)
+)
+
+
+@pytest.mark.parametrize("model", [MODEL, LSTM(width=16)], ids=lambda model: model.name)
+@pytest.mark.parametrize("task", [TASK, UNEVEN, RandomText(80, 40), IMITATED], ids=lambda task: task.name)
+def test_what_a_captured_step_reads_can_be_replaced_where_it_is(task, model):
+    """A graph takes each step on copies of the first one's tensors: nothing that it reads may be left of that."""
+    place = WorkStream(Stream(task, 16, 0, CPU), model, grouped=True).at(0)
+    (first,), (second,) = place.step(place.begin), place.step(place.begin + 1)
+    population = Population(model, Sizes(40, 100), (0, 1), "all", CPU, dtype=torch.float64)
+    (group,) = population.groups
+    before = group.losses_and_gradients(first)
+    kept = fixed(first)
+    copy_all(tensors_of([[kept]]), tensors_of([[second]]))
+    for work, expected in ((kept, group.losses_and_gradients(second)), (first, before)):
+        loss, gradients = group.losses_and_gradients(work)
+        assert torch.equal(loss, expected[0])
+        assert all(torch.equal(value, expected[1][name]) for name, value in gradients.items())
+    assert not torch.equal(before[0], group.losses_and_gradients(second)[0])

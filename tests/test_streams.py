@@ -8,13 +8,17 @@ import itertools
 import math
 import random
 from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 import torch
 
-from icecore.tasks import TASKS, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
+from icecore.errors import InputError
+from icecore.tasks import TASKS, Batch, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses, Task
 from icecore.tasks.base import held_out_of
 from icecore.tasks.drawing import half_words, scale_half_words
+from icecore.tasks.holdout import HeldOut
 from icecore.tasks.parentheses import plain_balanced
 from icecore.tasks.parenthesis_strings import balanced_strings
 
@@ -193,6 +197,24 @@ def test_exactly_the_test_items_are_rejected(task):
     assert likely, "the task must be large enough for a stream"
 
 
+def test_held_out_rows_are_those_with_the_same_tokens_and_the_same_scored_places():
+    tokens = torch.tensor([[256, 1, 2, 2], [5, 6, 7, 8]])
+    scored = torch.tensor([[False, False, True, False], [False, False, False, True]])
+    held_out = HeldOut.of(tokens, scored, 257)
+    others = torch.tensor([[0, 1, 2, 2], [5, 6, 8, 7]])
+    rows = torch.cat([others, tokens, tokens]), torch.cat([scored, scored, scored.flip(1)])
+    assert held_out.find(*rows).tolist() == [2, 3]
+    of_one_hash = replace(
+        HeldOut.of(tokens[1:], scored[1:], 257),
+        hashes=torch.zeros(1, dtype=torch.int64),
+        multipliers=torch.zeros(2, dtype=torch.int64),
+        prefixes=torch.ones_like(held_out.prefixes),
+    )
+    assert of_one_hash.find(*rows).tolist() == [3], "a hash alone rejects nothing"
+    with pytest.raises(InputError, match="test items differ in length alone"):
+        HeldOut.of(tokens[[0, 0]], scored, 257)
+
+
 @pytest.mark.parametrize("task", STREAMING, ids=str)
 def test_draws_are_what_encoding_their_items_gives(task):
     batch = task.draw(500, generator())
@@ -233,6 +255,8 @@ def test_finite_tasks_draw_distinct_training_items():
         drawn = task.items(task.sample(len(train), generator()))
         assert set(drawn) == train
         assert len(drawn) == len(train)
+        with pytest.raises(InputError, match=f"the {len(train)} training items, got {len(train) + 1}"):
+            task.sample(len(train) + 1, generator())
 
 
 def test_every_task_is_reachable_by_name():
@@ -253,3 +277,31 @@ def test_half_words_reach_every_number_below_their_bound(bound):
     assert (int(drawn.min()), int(drawn.max())) == (0, bound - 1)
     # Four standard errors; a uniform number below n has a variance of (n^2 - 1) / 12.
     assert drawn.mean().item() == pytest.approx((bound - 1) / 2, abs=4 * math.sqrt(bound**2 / 12 / 200_000))
+
+
+@dataclass(frozen=True)
+class Unheeding(Task):
+    """Draws the same rows whatever generator it gets, so that all of them are test items."""
+
+    name: ClassVar[str] = "unheeding"
+
+    @property
+    def vocab_size(self) -> int:
+        return 50
+
+    @property
+    def max_length(self) -> int:
+        return 2
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        tokens = torch.randint(50, (count, 2), generator=torch.Generator().manual_seed(0))
+        scored = torch.tensor([False, True]).expand(count, -1)
+        return Batch(tokens, tokens * scored, scored)
+
+    def floors(self) -> dict[str, float]:
+        return {"chance": 1 / 50}
+
+
+def test_a_stream_of_test_items_alone_comes_to_an_end():
+    with pytest.raises(InputError, match="hold less than 20 items that are not in its test set"):
+        Unheeding().sample(20, torch.Generator().manual_seed(0))

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
 
+# What a GPT2Config must say for the network to compute what ours does.
+SAME = {
+    "activation_function": "gelu_new",
+    "layer_norm_epsilon": NORM_EPSILON,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "add_cross_attention": False,
+}
+
 
 def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> "GPT2LMHeadModel":
     """A GPT2LMHeadModel with these weights."""
@@ -53,10 +62,13 @@ def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":
 def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, dict[str, Tensor]]:
     """The model, its sizes and its parameters, of a GPT2LMHeadModel."""
     config = network.config
-    activation = config.activation_function
-    require(activation == "gelu_new", f"icecore's transformer has gelu_new, the model has {activation}")
-    epsilon = config.layer_norm_epsilon
-    require(epsilon == NORM_EPSILON, f"layer_norm_epsilon must be {NORM_EPSILON}, the model has {epsilon}")
+    for name, ours in SAME.items():
+        theirs = getattr(config, name)
+        require(theirs == ours, f"icecore's transformer has {name} {ours}, the model has {theirs}: it is another one")
+    wide = config.n_inner
+    require(
+        wide in (None, 4 * config.n_embd), f"icecore's MLPs are 4 times as wide as the stream, the model's is {wide}"
+    )
     model = Transformer(width=config.n_embd, layers=config.n_layer, heads=config.n_head)
     sizes = Sizes(vocab_size=config.vocab_size, positions=config.n_positions)
     state = network.state_dict()

@@ -20,10 +20,11 @@ from typing import Any
 from icecore.errors import InputError, require, unknown_name
 from icecore.reporting.claim import Claim, by_precision
 from icecore.reporting.claims import TRAIN, claims_of, spent_on
+from icecore.reporting.soundness import PRECISIONS
 from icecore.reporting.stored_tables import read_results
 from icecore.reporting.summary import VERDICTS
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.paper import ENTRIES, PRESETS
 
 NUMBER = r"(?:\d[\d,]*\d|\d)(?:\.\d+)?|\.\d+"
 SEPARATOR = re.compile(", | and ")
@@ -51,8 +52,8 @@ ATTRIBUTES: dict[str, Callable[[Claim], float | None]] = {
 COUNTS = ("runs", "minutes", "claims", "reproduced", "differ")
 SEEDS = "seeds"  # a list of them
 NUMBER_OF_SEEDS = "number"  # in words: three
-PERCENT = "percent"  # of a fraction in a JSON file
-KINDS = (*STATISTICS, *ATTRIBUTES, *COUNTS, SEEDS, NUMBER_OF_SEEDS, PERCENT)
+KINDS = (*STATISTICS, *ATTRIBUTES, *COUNTS, SEEDS, NUMBER_OF_SEEDS)
+STORED, PERCENT = "value", "percent"  # of a JSON file: as it is, or 100 times that
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,18 @@ class Quotes:
         return QUOTE.sub(self.replaced, text)
 
     def replaced(self, match: re.Match[str]) -> str:
-        what, cells, numbers = match["what"] or "median", match["cells"] or "", match["numbers"] or ""
+        is_json = match["source"].endswith(".json")
+        what = match["what"] or (STORED if is_json else "median")
+        cells, numbers = match["cells"] or "", match["numbers"] or ""
         if not cells and what not in COUNTS:
             return match[0]  # another comment
         comment = match[0].removeprefix(numbers)
         if not numbers:
             raise InputError(f"'{comment}' has no number before it, without a space between them")
         written = numbers if what == SEEDS else SEPARATOR.split(numbers)[-1]
-        preset = match["preset"] or "released"
+        if what != NUMBER_OF_SEEDS and not any(map(str.isdigit, written)):
+            raise InputError(f"'{comment}' has no number before it, but '{written}'")
+        preset = match["preset"] or PRESETS[0]
         quote = Quote(what, match["source"], preset, match["precision"], tuple(cells.split(" | ")))
         try:
             return numbers.removesuffix(written) + self.words(quote, written) + comment
@@ -94,8 +99,13 @@ class Quotes:
             raise InputError(f"'{comment}': {error}") from error
 
     def words(self, quote: Quote, written: str) -> str:
-        if quote.what not in KINDS:
-            raise unknown_name("number", quote.what, list(KINDS))
+        for kind, name, known in (
+            ("number", quote.what, (STORED, PERCENT) if quote.source.endswith(".json") else KINDS),
+            ("preset", quote.preset, PRESETS),
+            ("precision", quote.precision, (None, *PRECISIONS)),
+        ):
+            if name not in known:
+                raise unknown_name(kind, str(name), [each for each in known if each])
         if quote.what in COUNTS:
             return alike(self.count(quote), written)
         is_of_one = quote.source.endswith(".json") or quote.what in ATTRIBUTES
@@ -122,9 +132,10 @@ class Quotes:
             runs = Records(self.results).by_run().values()
             seconds = sum(run.get("seconds", 0.0) / run.get("seeds_at_once", 1) for run in runs)
             return len(runs) if quote.what == "runs" else seconds / 60
-        names = [name for name, entry in ENTRIES.items() if entry.cells is not None and quote.source in (name, "all")]
-        if not names:
-            raise unknown_name("table or figure", quote.source, [*ENTRIES, "all"])
+        of_cells = [name for name, entry in ENTRIES.items() if entry.cells is not None]
+        if quote.source not in (*of_cells, "all"):
+            raise unknown_name("table or figure", quote.source, [*of_cells, "all"])
+        names = of_cells if quote.source == "all" else [quote.source]
         if quote.what in ("runs", "minutes"):
             spent = spent_on(names, "paper", quote.preset, Records(self.results))
             return sum(each.runs if quote.what == "runs" else each.seconds / 60 for each in spent)

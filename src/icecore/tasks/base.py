@@ -15,6 +15,7 @@ from icecore.errors import require
 from icecore.seeding import make_generator
 from icecore.tasks.holdout import HeldOut
 
+MOST_DRAWS = 50  # times as many as should do: no task of which so few items are left can be trained on
 # Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
 # the runs keep their names.
 ADDED_LATER = {"added_later": True}
@@ -199,6 +200,7 @@ class Task(abc.ABC):
         # draws it does not matter which are used. More are drawn where they do not suffice.
         expected = count * held_out.share / (1 - held_out.share)
         drawn = self.draw_compact(count + math.ceil(expected + 4 * math.sqrt(expected) + 4), generator)
+        most = MOST_DRAWS * len(drawn) + 10_000
         while True:
             found = drawn.find(held_out.rows)
             to_replace = found[found < count]
@@ -207,6 +209,11 @@ class Task(abc.ABC):
             stand_ins = usable.nonzero()[:, 0][: len(to_replace)] + count
             if len(stand_ins) == len(to_replace):
                 break
+            require(
+                len(drawn) <= most,
+                f"{len(drawn):,} draws of {self.name} hold less than {count:,} items that are not in its test set; "
+                "draw from the generator that is given, or let the task have more items",
+            )
             more = self.draw_compact(count, generator)
             drawn = type(drawn)(*map(torch.cat, zip(drawn.parts(), more.parts(), strict=True)))
         parts = [part.contiguous() for part in drawn.parts()]  # writable, also where a task has expanded one
