@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import torch
 from made_up import record_of
+from small_sweep import CELLS
 
 from icecore.cli import main
-from icecore.cli.reproduce import through_in
+from icecore.cli.reproduce import slot_of, through_in
 from icecore.models import Transformer
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
-from icecore.sweeps.estimates import bench_of
+from icecore.sweeps.estimates import Bench, Slot, bench_of
 from icecore.sweeps.paper import SCALES
 from icecore.tasks import make_task
 from icecore.training import device_name
@@ -89,10 +90,11 @@ def test_minutes_leave_what_would_not_be_through(tmp_path, capsys):
     labels = ("needle, Random 1024", "parentheses, Random 1024")
     cells = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label in labels]
     populations = runner.missing(cells, 2, Records(tmp_path), "fp32", "cpu")
-    chosen = through_in(60, populations, tmp_path, "mine")
+    chosen = through_in(slot_of(60, tmp_path, "mine"), populations, tmp_path)
     assert [one.cell.label for one in chosen] == ["parentheses, Random 1024"], "needle takes 97 s, this one 33"
     normal = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Normal 1024"]
-    assert through_in(1e9, runner.missing(normal, 2, Records(tmp_path), "fp32", "cpu"), tmp_path, "mine") == []
+    missing = runner.missing(normal, 2, Records(tmp_path), "fp32", "cpu")
+    assert through_in(slot_of(1e9, tmp_path, "mine"), missing, tmp_path) == []
     assert "needle, Normal 1024, seeds 0, 1 is left out: the bench of mine has no row" in capsys.readouterr().err
     assert main(["reproduce", "table1", "--minutes", "1", "--results", str(tmp_path), "--runs", str(tmp_path)]) == 2
     assert "--minutes needs a bench" in capsys.readouterr().err
@@ -116,8 +118,8 @@ def test_minutes_are_those_of_all_populations_together(tmp_path, monkeypatch, ca
     write_json(tmp_path / "bench" / "a.json", {"device": name, "rows": [row | {"ms_per_seed_step": 4.0}]})
     cells = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Random 1024"]
     one, two = runner.missing(cells, 2, Records(tmp_path), "fp32", "cpu", at_once=1)  # 54.4 s each
-    assert through_in(100, [one, two], tmp_path, name) == [one]
-    assert through_in(109, [one, two], tmp_path, name) == [one, two]
+    assert through_in(slot_of(100, tmp_path, name), [one, two], tmp_path) == [one]
+    assert through_in(slot_of(109, tmp_path, name), [one, two], tmp_path) == [one, two]
     sweep = ["reproduce", "table1", "--scale", "paper", "--only", "needle, Random 1024", "--at-once", "1"]
     sweep += ["--seeds", "2", "--device", "cpu", "--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert main([*sweep, "--dry-run"]) == 0
@@ -127,3 +129,35 @@ def test_minutes_are_those_of_all_populations_together(tmp_path, monkeypatch, ca
     assert main([*sweep, "--minutes", "1"]) == 0
     assert chosen == [one], "of 60 seconds"
     assert re.search(r"^1 population in \d+ s; 1 left for another time$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_a_slow_population_leaves_less_room_for_the_next(tmp_path):
+    """By the bench each takes 54.4 s; the first takes twice as long, so the third has no more room in 300 s."""
+    row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
+    bench = Bench("mine", [row | {"ms_per_seed_step": 4.0}])
+    cells = [cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "needle, Random 1024"]
+    one, two, three = runner.missing(cells, 3, Records(tmp_path), "fp32", "cpu", at_once=1)
+    clock = [1000.0]
+    slot = Slot(300, bench, lambda: clock[0])
+    assert slot.may_begin(one)
+    clock[0] += 108.8
+    assert slot.may_begin(two), "191 s are left, and it should take 109"
+    assert slot.pace == pytest.approx(2.0)
+    clock[0] += 108.8
+    assert not slot.may_begin(three), "82 s are left: enough by the bench, not at this pace"
+    assert slot.left == [three]
+    fast = Slot(100, bench, lambda: clock[0])
+    assert fast.may_begin(one)
+    clock[0] += 20
+    assert fast.may_begin(two), "80 s are left"
+    assert fast.pace == 1.0, "a bench is never taken to be too slow"
+
+
+def test_what_may_not_begin_is_not_trained(tmp_path):
+    records = Records(tmp_path)
+    populations = runner.missing(CELLS, 1, records, "fp32", "cpu")
+    asked: list[Any] = []
+    arguments = (tmp_path / "runs", "cpu", "fp32", lambda _: None, lambda *_: None)
+    runner.run_missing(populations, records, *arguments, may_begin=lambda one: asked.append(one) or len(asked) == 2)
+    assert asked == populations
+    assert [record["setting"] for record in records.read()] == [CELLS[1].setting]

@@ -29,6 +29,7 @@ from icecore.cli.sweeps import (
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
+    from icecore.sweeps.estimates import Slot
     from icecore.sweeps.runner import Planned
 
 
@@ -62,7 +63,9 @@ def reproduce_command(
         None, help="Of fig4 and table5: a prepared text. Default: data/tinystories, on a laptop data/stories."
     ),
     minutes: float | None = typer.Option(
-        None, min=0.0, help="Begin no population that, by the stored bench, would not be through so soon."
+        None,
+        min=0.0,
+        help="Begin no population that would not be through so soon, by the stored bench and the pace so far.",
     ),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
@@ -103,20 +106,22 @@ def reproduce_command(
         return
     started = time.monotonic()
     all_missing = len(populations)
-    if minutes is not None:
-        populations = through_in(60 * minutes, populations, results, device_name(where))
+    slot = None if minutes is None else slot_of(60 * minutes, results, device_name(where))
+    if slot is not None:
+        populations = through_in(slot, populations, results)
     with told_of_progress(populations) as (watch_of, on_done):
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
-            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
+            may_begin = (lambda _: True) if slot is None else slot.may_begin
+            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done, may_begin)
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     show_claims(entry_names(names), scale, preset, results, json, markdown, grid)
     if not json:
-        left = f"; {all_missing - len(populations)} left for another time" if all_missing > len(populations) else ""
-        done = counted(len(populations) - len(failures), "population")
-        print(f"{done} in {time.monotonic() - started:.0f} s{left}")
+        begun = len(populations) - (0 if slot is None else len(slot.left))
+        left = f"; {all_missing - begun} left for another time" if all_missing > begun else ""
+        print(f"{counted(begun - len(failures), 'population')} in {time.monotonic() - started:.0f} s{left}")
     if failures:
         raise InputError(
             f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
@@ -173,20 +178,25 @@ def list_entries() -> None:
     )
 
 
-def through_in(seconds: float, populations: "Sequence[Planned]", results: Path, device: str) -> "list[Planned]":
-    """Of the populations, in their order, those that together take no longer."""
-    from icecore.sweeps.estimates import bench_of
+def slot_of(seconds: float, results: Path, device: str) -> "Slot":
+    from icecore.sweeps.estimates import Slot, bench_of
 
     bench = bench_of(results, device)
     if bench is None:
         raise InputError(f"--minutes needs a bench of {device}: icecore bench --out {results}/bench/NAME.json")
+    return Slot(seconds, bench)
+
+
+def through_in(slot: "Slot", populations: "Sequence[Planned]", results: Path) -> "list[Planned]":
+    """Of the populations, in their order, those that together take no longer, by the bench."""
+    seconds = slot.seconds
     chosen: list[Planned] = []
     for population in populations:
-        estimate = bench.seconds(population)
+        estimate = slot.bench.seconds(population)
         if estimate is None:
             warn(
-                f"{population.label} is left out: the bench of {device} has no row to estimate its time from; run it "
-                f"without --minutes, or add a row: icecore bench --out {results}/bench/NAME.json"
+                f"{population.label} is left out: the bench of {slot.bench.device} has no row to estimate its time "
+                f"from; run it without --minutes, or add a row: icecore bench --out {results}/bench/NAME.json"
             )
         elif estimate <= seconds:
             chosen.append(population)

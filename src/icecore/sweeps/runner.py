@@ -142,11 +142,12 @@ def run_missing(
     precision: str,
     watch_of: Callable[[Planned], Watch | None],
     on_done: Callable[[Planned, list[float]], None],
+    may_begin: Callable[[Planned], bool] = lambda _: True,
 ) -> list[Failure]:
     """Train and record one population after another; what fails is reported at the end.
 
     Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
-    is at, or has recorded meanwhile, is left to it.
+    is at, or has recorded meanwhile, is left to it; `may_begin` is asked of each of the others when its turn comes.
     """
     remember_source()
     chosen = pick_precision(precision, pick_device(device))
@@ -155,6 +156,8 @@ def run_missing(
         with held(records.path.parent, population) as is_ours:
             stored = Stored(records)
             if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
+                continue
+            if not may_begin(population):
                 continue
             try:
                 with failing_of_its_own(population.cell.model):
