@@ -16,6 +16,11 @@ TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", 
 NEEDLE = ["needle", "--max-pairs", "4", "--values", "9", "--vocabulary", "20", "--test-size", "40"]
 
 
+@pytest.fixture(autouse=True)
+def few_items_to_solve_readouts_on(monkeypatch):
+    monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 2_000)
+
+
 def train(tmp_path, capsys, *arguments: str) -> str:
     assert main(["train", *arguments, *TINY, "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])

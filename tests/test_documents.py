@@ -80,6 +80,11 @@ def results(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def quotes(results) -> Quotes:
+    return Quotes(results)
+
+
 CELL, BOTH = "parentheses, Normal 1024", "parentheses, Normal 1024 | needle, Normal 1024"
 
 
@@ -119,14 +124,14 @@ CELL, BOTH = "parentheses, Normal 1024", "parentheses, Normal 1024 | needle, Nor
         ("1", "a.json: rows/2", "12,345"),
     ],
 )
-def test_a_number_before_a_comment_is_what_the_comment_names(results, before, comment, after):
+def test_a_number_before_a_comment_is_what_the_comment_names(quotes, before, comment, after):
     if after is None:
         with pytest.raises(InputError, match="no number before it"):
-            Quotes(results).filled(f"{before}<!-- {comment} -->")
+            quotes.filled(f"{before}<!-- {comment} -->")
         return
-    text = Quotes(results).filled(f"{before}<!-- {comment} --> %.")
+    text = quotes.filled(f"{before}<!-- {comment} --> %.")
     assert text == f"{after}<!-- {comment} --> %."
-    assert Quotes(results).filled(text) == text
+    assert quotes.filled(text) == text
 
 
 def test_more_seeds_than_ten_are_a_number_in_digits(tmp_path):
@@ -136,8 +141,8 @@ def test_more_seeds_than_ten_are_a_number_in_digits(tmp_path):
 
 
 @pytest.mark.parametrize("comment", ["<!-- end of results -->", "<!-- a note -->", "1<!-- a note: on this -->"])
-def test_other_comments_stay(results, comment):
-    assert Quotes(results).filled(f"a {comment} z") == f"a {comment} z"
+def test_other_comments_stay(quotes, comment):
+    assert quotes.filled(f"a {comment} z") == f"a {comment} z"
 
 
 @pytest.mark.parametrize(
@@ -163,9 +168,9 @@ def test_other_comments_stay(results, comment):
         ("claims of fig2", "unknown table or figure 'fig2'"),
     ],
 )
-def test_a_comment_that_names_nothing_is_an_error_that_shows_it(results, comment, error):
+def test_a_comment_that_names_nothing_is_an_error_that_shows_it(quotes, comment, error):
     with pytest.raises(InputError) as caught:
-        Quotes(results).filled(f"has 1.0<!-- {comment} -->")
+        quotes.filled(f"has 1.0<!-- {comment} -->")
     assert comment in str(caught.value)
     assert error in str(caught.value)
 
