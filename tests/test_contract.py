@@ -235,3 +235,15 @@ def test_what_a_task_requires_is_told_in_its_own_words():
     assert problems(Picky()) == ["count must be a multiple of 3"]
     with pytest.raises(InputError, match=r"^letters and length must be at least 1$"):
         list(check_task(lambda: make_task(f"{EXAMPLE}:Reversal", "released", {"length": "0"})))
+
+
+class Unheeding(Copying):
+    """Draws the same rows whatever generator it gets, so that all of them are test items."""
+
+    def draw(self, count: int, generator: torch.Generator) -> Batch:
+        return super().draw(count, torch.Generator().manual_seed(0))
+
+
+def test_a_stream_of_test_items_alone_comes_to_an_end():
+    with pytest.raises(InputError, match="hold less than 20 items that are not in its test set"):
+        Unheeding().sample(20, torch.Generator().manual_seed(0))

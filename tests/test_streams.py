@@ -8,14 +8,13 @@ import itertools
 import math
 import random
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import replace
 
 import pytest
 import torch
 
 from icecore.errors import InputError
-from icecore.tasks import TASKS, Batch, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses, Task
+from icecore.tasks import TASKS, DecimalAddition, Memorization, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
 from icecore.tasks.drawing import half_words, scale_half_words
 from icecore.tasks.holdout import HeldOut
@@ -277,31 +276,3 @@ def test_half_words_reach_every_number_below_their_bound(bound):
     assert (int(drawn.min()), int(drawn.max())) == (0, bound - 1)
     # Four standard errors; a uniform number below n has a variance of (n^2 - 1) / 12.
     assert drawn.mean().item() == pytest.approx((bound - 1) / 2, abs=4 * math.sqrt(bound**2 / 12 / 200_000))
-
-
-@dataclass(frozen=True)
-class Unheeding(Task):
-    """Draws the same rows whatever generator it gets, so that all of them are test items."""
-
-    name: ClassVar[str] = "unheeding"
-
-    @property
-    def vocab_size(self) -> int:
-        return 50
-
-    @property
-    def max_length(self) -> int:
-        return 2
-
-    def draw(self, count: int, generator: torch.Generator) -> Batch:
-        tokens = torch.randint(50, (count, 2), generator=torch.Generator().manual_seed(0))
-        scored = torch.tensor([False, True]).expand(count, -1)
-        return Batch(tokens, tokens * scored, scored)
-
-    def floors(self) -> dict[str, float]:
-        return {"chance": 1 / 50}
-
-
-def test_a_stream_of_test_items_alone_comes_to_an_end():
-    with pytest.raises(InputError, match="hold less than 20 items that are not in its test set"):
-        Unheeding().sample(20, torch.Generator().manual_seed(0))
