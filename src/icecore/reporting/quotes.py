@@ -66,6 +66,11 @@ class Quote:
     precision: str | None
     cells: tuple[str, ...]
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it is of a JSON file."""
+        return self.source.endswith(".json")
+
 
 class Quotes:
     """The numbers that comments name, from a folder of results."""
@@ -80,8 +85,7 @@ class Quotes:
         return QUOTE.sub(self.replaced, text)
 
     def replaced(self, match: re.Match[str]) -> str:
-        is_json = match["source"].endswith(".json")
-        what = match["what"] or (STORED if is_json else "median")
+        what = match["what"] or (STORED if match["source"].endswith(".json") else "median")
         cells, numbers = match["cells"] or "", match["numbers"] or ""
         if not cells and what not in COUNTS:
             return match[0]  # another comment
@@ -100,7 +104,7 @@ class Quotes:
 
     def words(self, quote: Quote, written: str) -> str:
         for kind, name, known in (
-            ("number", quote.what, (STORED, PERCENT) if quote.source.endswith(".json") else KINDS),
+            ("number", quote.what, (STORED, PERCENT) if quote.is_stored else KINDS),
             ("preset", quote.preset, PRESETS),
             ("precision", quote.precision, (None, *PRECISIONS)),
         ):
@@ -108,9 +112,9 @@ class Quotes:
                 raise unknown_name(kind, str(name), [each for each in known if each])
         if quote.what in COUNTS:
             return alike(self.count(quote), written)
-        is_of_one = quote.source.endswith(".json") or quote.what in ATTRIBUTES
+        is_of_one = quote.is_stored or quote.what in ATTRIBUTES
         require(len(quote.cells) == 1 or not is_of_one, f"{quote.what} is of one cell, not of {len(quote.cells)}")
-        if quote.source.endswith(".json"):
+        if quote.is_stored:
             return alike(self.stored(quote), written)
         if quote.what in ATTRIBUTES:
             (claim,) = self.claims(quote)
