@@ -13,7 +13,7 @@ from icecore.errors import InputError
 from icecore.reporting import documents
 from icecore.reporting.documents import filled
 from icecore.reporting.quotes import Quotes
-from icecore.reporting.stored_tables import subspace_row
+from icecore.reporting.stored_tables import bench_grid_of, subspace_row
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES
@@ -202,6 +202,28 @@ def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     assert made[5].startswith("| needle, LSTM 1024 | 0.123 |")
     (tmp_path / "bench/a.json").write_text(json.dumps({"rows": [rows[0] | {"peak_gb": None}, rows[1]]}))
     assert filled(text, tmp_path).splitlines()[2] == "|  | ours | floor | plain twin | user's loop |"
+
+
+def test_benches_of_language_and_of_precision_have_tables_of_their_own():
+    speed = {
+        "ms_per_step": 2.8259,
+        "tokens_per_second": 3_623_612.7,
+        "share_of_product_rate": 0.4249,
+        "floor_ms": 1.249,
+    }
+    language = {"width": 512, "layers": 4, "trainable": "all", **speed, "plain_ms": 392.4, "huggingface_ms": 60.45}
+    _, (measured, without_memory) = bench_grid_of([language | {"peak_gb": 1.78}, language | {"peak_gb": None}])
+    assert measured[:4] == ("Normal 512, 4 layers", "2.83", "3,624,000", "42 %")
+    assert measured[4:] == ("1.25", "392", "60.5", "1.8")
+    assert without_memory[-1] == "-"
+    row = {"task": "needle", "width": 16, "trainable": "all", "seeds": 3, "steps": 1000, "precision": "tf32"}
+    trained = row | {"fp32_accuracy": [0.9, 0.5, 0.6], "accuracy": [0.9, 0.7, 0.5]}
+    random = row | {"trainable": "embeddings", "seeds": 1, "fp32_accuracy": [0.1], "accuracy": [0.1002]}
+    headings, rows = bench_grid_of([trained, random])
+    assert headings == ("", "steps", "fp32", "tf32", "largest difference of a seed")
+    assert rows[0] == ("needle, Random 16", "1,000", "10.00", "10.02", "0.02")
+    assert rows[1][1:4] == ("1,000", "60.00 (50.00 to 90.00)", "70.00 (50.00 to 90.00)")
+    assert rows[1][4] == "20.00", "of a seed, not of the medians"
 
 
 @pytest.mark.parametrize("task", ["modular-addition", "needle", "decimal-addition", "parentheses", "memorization"])

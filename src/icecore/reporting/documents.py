@@ -14,7 +14,7 @@ from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of, preset_grid_of
 from icecore.reporting.markdown import markdown_table
 from icecore.reporting.quotes import Quotes
-from icecore.reporting.stored_tables import speed_grid, subspace_grid
+from icecore.reporting.stored_tables import bench_grid_of, read_results, subspace_grid
 from icecore.reporting.summary import HEADINGS, summary_of
 from icecore.store import Records
 from icecore.sweeps.paper import ENTRIES
@@ -42,7 +42,7 @@ def results_table(name: str, results: Path) -> str:
 
 
 def table_of(name: str, by_preset: bool, results: Path) -> str:
-    """`all` is the summary, `subspaces` what few directions do, `bench/FILE.json` speed; else a table or figure."""
+    """`all` is the summary, `subspaces` what few directions do, `bench/FILE.json` a bench; else a table or figure."""
     if by_preset:
         return markdown_table(*preset_grid_of(name, "paper", Records(results)))
     if name == "all":
@@ -51,7 +51,7 @@ def table_of(name: str, by_preset: bool, results: Path) -> str:
     if name == "subspaces":
         return markdown_table(*subspace_grid(results / "analyses"))
     if name.startswith("bench/"):
-        return markdown_table(*speed_grid(results / name))
+        return markdown_table(*bench_grid_of(read_results(results / name)["rows"]))
     if name not in ENTRIES:
         raise unknown_name("table or figure", name, [*ENTRIES, "all", "subspaces"])
     return results_table(name, results)

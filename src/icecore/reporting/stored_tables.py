@@ -1,7 +1,8 @@
-"""Tables of what benches and analyses wrote into `results/`: ms a step, and accuracy in few directions."""
+"""Tables of what benches and analyses wrote into `results/`: speed, precision, and accuracy in few directions."""
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from icecore.errors import InputError
@@ -11,6 +12,7 @@ from icecore.sweeps.cells import TRAINED
 KEPT = (10, 20, 50, 100, 200)  # directions of the residual stream
 CONTROLS = {"neurons": "200 neurons", "random": "200 random", "untrained": "200 of the untrained"}
 REMOVED = {"directions": "without the top 10", "random": "without 10 random"}
+KIND_OF = {trainable: kind for kind, trainable in TRAINED.items()}
 TASKS = ("modular-addition", "decimal-addition", "parentheses", "needle")
 
 
@@ -20,9 +22,15 @@ def read_results(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def speed_grid(path: Path) -> Grid:
-    """ms for one step of one seed, of a file of `icecore bench`; peak memory where the device has its own."""
-    rows = read_results(path)["rows"]
+def bench_grid_of(rows: list[dict[str, Any]]) -> Grid:
+    """The rows of a file of `icecore bench`, which are of speed, of language models' speed, or of precision."""
+    if "tokens_per_second" in rows[0]:
+        return language_grid(rows)
+    return precision_grid(rows) if "fp32_accuracy" in rows[0] else speed_grid(rows)
+
+
+def speed_grid(rows: list[dict[str, Any]]) -> Grid:
+    """ms for one step of one seed; peak memory where the device has its own."""
     columns = {
         "ours": "ms_per_seed_step",
         "floor": "floor_ms",
@@ -41,9 +49,45 @@ def speed_grid(path: Path) -> Grid:
     return ("", *columns, *(["peak GB"] if has_memory else [])), lines
 
 
+def language_grid(rows: list[dict[str, Any]]) -> Grid:
+    columns = {"floor, ms": "floor_ms", "plain twin, ms": "plain_ms", "GPT2LMHeadModel, ms": "huggingface_ms"}
+    lines = [
+        (
+            f"{KIND_OF[row['trainable']]} {row['width']}, {row['layers']} layers",
+            three_digits(row["ms_per_step"]),
+            f"{round(row['tokens_per_second'], -3):,.0f}",
+            f"{100 * row['share_of_product_rate']:.0f} %",
+            *(three_digits(row[key]) for key in columns.values()),
+            "-" if row["peak_gb"] is None else f"{row['peak_gb']:.1f}",
+        )
+        for row in rows
+    ]
+    return ("", "ms a step", "tokens a second", "of the product rate", *columns, "peak GB"), lines
+
+
+def precision_grid(rows: list[dict[str, Any]]) -> Grid:
+    """Accuracies in % of the same seeds in both precisions; the last column is of single seeds."""
+    (lower,) = {row["precision"] for row in rows}
+    lines = [
+        (
+            label_of(row),
+            f"{row['steps']:,}",
+            median_and_range(row["fp32_accuracy"]),
+            median_and_range(row["accuracy"]),
+            f"{100 * max(abs(a - b) for a, b in zip(row['fp32_accuracy'], row['accuracy'], strict=True)):.2f}",
+        )
+        for row in sorted(rows, key=lambda row: (row["trainable"] == "all", row["width"]))
+    ]
+    return ("", "steps", "fp32", lower, "largest difference of a seed"), lines
+
+
+def median_and_range(accuracies: list[float]) -> str:
+    low, middle, high = (100 * pick(accuracies) for pick in (min, median, max))
+    return f"{middle:.2f}" if len(accuracies) == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
 def label_of(row: dict[str, Any]) -> str:
-    kinds = {trainable: kind for kind, trainable in TRAINED.items()}
-    kind = "LSTM" if row["model"] == "lstm" else kinds[row["trainable"]]
+    kind = "LSTM" if row.get("model") == "lstm" else KIND_OF[row["trainable"]]
     return f"{row['task']}, {kind} {row['width']}" + (f", {row['seeds']} seeds" if row["seeds"] > 1 else "")
 
 
