@@ -10,7 +10,14 @@ import torch.nn.functional as F
 import icecore as ice
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
 from icecore.analysis.capacity import capacity
-from icecore.analysis.circles import circles, circularity, distance_irrelevance, gradient_symmetricity, random_triples
+from icecore.analysis.circles import (
+    circles,
+    circularity,
+    distance_irrelevance,
+    fourier_spectrum,
+    gradient_symmetricity,
+    random_triples,
+)
 from icecore.analysis.moments import POSITIONS, Moments, chosen, explained, moments_of
 from icecore.analysis.readout import features_of, logistic_readout, ridge_readout
 from icecore.analysis.subspaces import Subspace, accuracy_curve, basis_of, counts_up_to, predict_with
@@ -183,6 +190,11 @@ def test_an_exact_circle_is_one():
     assert found.key_frequencies == (3,)
     assert found.spectrum[2] == pytest.approx(1, abs=1e-6)
     assert circularity(normal(401)) < 0.1, "noise has no frequency"
+    alternating = torch.tensor([1.0, -1.0] * 6)
+    slow = torch.cos(torch.arange(12) * 2 * torch.pi / 12) * 2**0.5
+    assert circularity(alternating) == pytest.approx(1), "the fastest wave of an even number is one wave too"
+    assert circularity(alternating + slow) == pytest.approx(0.5), "of two that are as large each has a half"
+    assert fourier_spectrum(torch.stack([alternating, slow], dim=1)) == pytest.approx((0.5, 0, 0, 0, 0, 0.5))
     two = torch.cat([circle, 0.8 * circle[torch.arange(31) * 2 % 31]], dim=1)
     assert circles(two).key_frequencies == (3, 6)
 

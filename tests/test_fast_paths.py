@@ -9,6 +9,7 @@ from icecore.models.fused import Adjoin
 from icecore.models.lstm import PackedSequences
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Population
+from icecore.training.population import predict
 from icecore.training.stream import FewSizes
 from icecore.training.work import plain_work, whole, works
 
@@ -44,6 +45,19 @@ def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, 
     assert ours.keys() == twins.keys()
     for name, value in ours.items():
         assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
+
+
+def test_a_frozen_body_that_is_loaded_anew_is_computed_with():
+    model, batch = Transformer(width=16, init="matched"), one_batch(TASK, 40)
+    population = Population(model, Sizes(TASK.vocab_size, 40), (0, 1), "embeddings", CPU, dtype=torch.float64)
+    _, before = predict(population, batch)
+    changed = {name: torch.randn_like(population.frozen[name]) for name in ("block0.v.weight", "block0.out.bias")}
+    population.load(changed)
+    _, after = predict(population, batch)
+    assert not torch.allclose(after, before)
+    work = whole(model, TASK.vocab_size, batch), plain_work(batch)
+    ours, twins = (results_by_place(population, each)["loss"] for each in work)
+    assert torch.allclose(ours, twins, rtol=1e-9)
 
 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])

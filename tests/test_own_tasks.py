@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from small_runs import MODEL, SHORT
+import torch
+from small_runs import MODEL, SHORT, Stop, stop_after
 
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.own_files import hash_of
-from icecore.tasks import find_task
+from icecore.seeding import make_generator
+from icecore.tasks import find_task, make_task
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 SMALL = ["--width", "16", "--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
@@ -233,6 +235,50 @@ def test_a_subclass_in_python_is_not_what_the_file_holds(tmp_path):
     assert Easier.source_text is None
     with pytest.raises(InputError, match=r"make_task\('FILE.py:Easier'\)"):
         ice.train(cast(Any, Easier)(), MODEL, out=tmp_path, **SHORT)
+
+
+def test_settings_that_are_tuples_are_kept_and_gone_on_with(tmp_path):
+    file = tmp_path / "tuples.py"
+    file.write_text(
+        EXAMPLE.read_text().replace("    letters: int", "    sizes: tuple[int, ...] = (7, 5)\n    letters: int")
+    )
+    task = make_task(f"{file}:Reversal")
+    with pytest.raises(Stop):
+        ice.train(task, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+    runs = ice.train(task, MODEL, out=tmp_path, resume=True, **SHORT)
+    assert runs.path is not None
+    again = ice.load(runs.path, "cpu").config.task
+    assert vars(again) == vars(task)
+    assert hash(again) == hash(task), "as caches need it"
+
+
+def test_a_stream_leaves_alone_what_a_task_keeps():
+    reversal = find_task(f"{EXAMPLE}:Reversal")(length=5)
+    pool = reversal.draw(40_000, make_generator(0, "pool"))
+    before = [part.clone() for part in pool.parts()]
+
+    class Pooled(type(reversal)):
+        def draw(self, count, generator):
+            begin = int(torch.randint(len(pool) - count, (1,), generator=generator))
+            return pool[begin : begin + count]
+
+    task = cast(Any, Pooled)(**vars(reversal))
+    held_out = set(task.test_items())
+    assert held_out & set(task.items(task.draw(20_000, make_generator(1, "draws")))), "some have to be replaced"
+    assert not held_out & set(task.items(task.sample(20_000, make_generator(1, "draws"))))
+    assert all(torch.equal(part, kept) for part, kept in zip(pool.parts(), before, strict=True))
+
+
+def test_a_task_in_python_is_checked_before_it_trains():
+    class Unfinished(find_task(f"{EXAMPLE}:Reversal")):
+        def floors(self):
+            raise NotImplementedError("later")
+
+    def watch(_progress):
+        raise AssertionError("it trains")
+
+    with pytest.raises(InputError, match=r"Unfinished breaks the contract .*NotImplementedError: later"):
+        ice.train(cast(Any, Unfinished)(), MODEL, watch=watch, log_every=1, **SHORT)
 
 
 def test_a_task_that_ends_the_program_is_one_line(tmp_path, capsys):

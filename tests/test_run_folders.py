@@ -193,6 +193,24 @@ def test_two_processes_do_not_train_one_run(tmp_path, whole):
     assert same_weights(whole.path, folder)
 
 
+def test_a_run_that_another_process_has_finished_meanwhile_is_loaded(whole, monkeypatch):
+    asked = []
+
+    def is_complete(folder):
+        asked.append(folder)
+        return len(asked) > 1
+
+    monkeypatch.setattr(RunFolder, "is_complete", property(is_complete))
+    for resume in (False, None):
+        asked.clear()
+        before = (whole.path / "result.json").stat().st_mtime_ns
+        runs = ice.train(
+            TASK, MODEL, out=whole.path.parents[1], resume=resume, device="cpu", watch=stop_after(0), **SHORT
+        )
+        assert runs.result == whole.result
+        assert (whole.path / "result.json").stat().st_mtime_ns == before
+
+
 def test_a_refused_run_leaves_no_folders(tmp_path):
     with pytest.raises(InputError, match="nothing to resume"):
         ice.train(TASK, MODEL, out=tmp_path / "a" / "b", resume=True, **SHORT)

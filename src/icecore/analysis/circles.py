@@ -49,13 +49,24 @@ def circles(embedding: Float[Tensor, "number width"]) -> Circles:
 
 
 def circularity(values: Float[Tensor, " number"]) -> float:
-    """How much of a component is one wave: the largest 2 |sum v_t e^(2 pi i k t / p)|^2 / (p sum v^2), at most 1."""
-    power = torch.fft.fft(values.double()).abs()[1 : len(values) // 2 + 1] ** 2
-    return min(1.0, float(2 * power.max() / (len(values) * (values.double() ** 2).sum())))
+    """How much of a component is one wave: the largest 2 |sum v_t e^(2 pi i k t / p)|^2 / (p sum v^2), at most 1.
+
+    The fastest wave of an even p, which is its own mirror image, counts once, not twice.
+    """
+    return min(1.0, float(wave_powers(values).max() / (values.double() ** 2).sum()))
+
+
+def wave_powers(values: Float[Tensor, "number *width"]) -> Float[Tensor, "frequency *width"]:
+    """How much of the sum of squares each frequency from 1 to p // 2 has."""
+    count = len(values)
+    power = 2 * torch.fft.fft(values.double(), dim=0).abs()[1 : count // 2 + 1] ** 2 / count
+    if count % 2 == 0:
+        power[-1] /= 2
+    return power
 
 
 def strongest_frequency(values: Float[Tensor, " number"]) -> int:
-    return 1 + int(torch.fft.fft(values.double()).abs()[1 : len(values) // 2 + 1].argmax())
+    return 1 + int(wave_powers(values).argmax())
 
 
 def circle_pair(places: Float[Tensor, "number component"]) -> tuple[int, int]:
@@ -68,7 +79,7 @@ def circle_pair(places: Float[Tensor, "number component"]) -> tuple[int, int]:
 
 def fourier_spectrum(embedding: Float[Tensor, "number width"]) -> tuple[float, ...]:
     """The share of all variance that each frequency has."""
-    power = (torch.fft.fft(embedding.double(), dim=0).abs() ** 2).sum(dim=1)[1 : len(embedding) // 2 + 1]
+    power = wave_powers(embedding).sum(dim=1)
     return tuple((power / power.sum()).tolist())
 
 

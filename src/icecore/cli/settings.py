@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.models import Model
@@ -94,19 +94,8 @@ def clash_of_flags(context: typer.Context, task_class: "type[Task]") -> str | No
 def checked_task(name: str, preset: str, settings: dict[str, str]) -> "Task":
     """The task; one of the user's own must keep the contract, so that what it breaks is told before it breaks us."""
     from icecore.tasks import TASKS, make_task
-    from icecore.tasks.check import check_task
+    from icecore.tasks.check import require_task
 
     if name in TASKS:
         return make_task(name, preset, settings)
-    made: list[Task] = []
-
-    def make() -> "Task":
-        made.append(make_task(name, preset, settings))
-        return made[0]
-
-    for finding in check_task(make, is_whole=False):
-        if finding.problem is not None:
-            raise InputError(
-                f"{name} breaks the contract ({finding.rule}): {finding.problem}; see icecore tasks --check {name}"
-            )
-    return made[0]
+    return require_task(lambda: make_task(name, preset, settings), name)

@@ -216,9 +216,8 @@ class Task(abc.ABC):
             )
             more = self.draw_compact(count, generator)
             drawn = type(drawn)(*map(torch.cat, zip(drawn.parts(), more.parts(), strict=True)))
-        parts = [part.contiguous() for part in drawn.parts()]  # writable, also where a task has expanded one
-        for part in parts:
-            part.index_copy_(0, to_replace, part.index_select(0, stand_ins))
+        # Into a copy: what was drawn may be a view of what the task keeps.
+        parts = (part.index_copy(0, to_replace, part.index_select(0, stand_ins)) for part in drawn.parts())
         return type(drawn)(*(part[:count] for part in parts)).expand(self.max_length)
 
     def accuracies(

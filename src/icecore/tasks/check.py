@@ -11,6 +11,7 @@ import torch
 
 import icecore
 from icecore.errors import InputError, is_out_of_memory, require
+from icecore.own_files import is_file
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
@@ -51,6 +52,21 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
         yield Finding(rule, problem)
         if problem is not None and rule in REQUIRED_BY_THE_REST:
             return
+
+
+def require_task(make: Callable[[], Task], called: str) -> Task:
+    """The task, of which no rule is broken that a command cannot do without."""
+    made: list[Task] = []
+
+    def remembered() -> Task:
+        made.append(make())
+        return made[0]
+
+    for finding in check_task(remembered, is_whole=False):
+        if finding.problem is not None:
+            way_out = f"see icecore tasks --check {called}" if is_file(called) else "mend the task"
+            raise InputError(f"{called} breaks the contract ({finding.rule}): {finding.problem}; {way_out}")
+    return made[0]
 
 
 def in_words(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from icecore.errors import Advice, InputError, Interrupted, require
 from icecore.models import MODELS, Model, has_fast_path
 from icecore.models.check import require_model
 from icecore.tasks import TASKS, Batch, Task
+from icecore.tasks.check import require_task
 from icecore.training.config import Optimization, RunConfig
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
@@ -93,13 +94,14 @@ def train(
     require_loadable(config)
     folder = RunFolder.of(config, Path(out))
     if folder.is_complete and not overwrite:
-        _, population = folder.load(where)
-        return Runs(config, stored_result(folder), population, folder.path)
+        return replace(kept(folder, where), config=config)
     if not parts.parallel.is_first:
         result, population = train_run(config, where, cadence, None, with_body, None, parts)
         return Runs(config, result, population, folder.path)
     try:
         with folder.begun(config, resume, overwrite):
+            if folder.is_complete:  # another process was quicker
+                return replace(kept(folder, where), config=config)
             result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
@@ -138,13 +140,20 @@ def config_of(
 
 def load(path: Path | str, device: str = "auto") -> Runs:
     """A finished run: what was trained around its frozen body, which is made again from its seeds and checked."""
-    folder = RunFolder(Path(path))
-    config, population = folder.load(pick_device(device))
+    return kept(RunFolder(Path(path)), pick_device(device))
+
+
+def kept(folder: RunFolder, device: torch.device) -> Runs:
+    config, population = folder.load(device)
     return Runs(config, stored_result(folder), population, folder.path)
 
 
 def require_sound(config: RunConfig) -> None:
-    """A user's model keeps its contract."""
+    """A user's task and model keep their contracts."""
+    task = config.task
+    if type(task) is not TASKS.get(task.name):
+        file = "" if task.source_file is None else f"{task.source_file}:"
+        require_task(lambda: task, f"{file}{type(task).__name__}")
     if not has_fast_path(config.model):
         may_look_ahead = not answers_come_later(config.task.test_set())
         require_model(config.model, config.sizes, config.task.max_length, may_look_ahead)

@@ -137,7 +137,7 @@ class RunConfig:
     def from_json(value: dict[str, Any], folder: Path | None = None) -> "RunConfig":
         """The config of such JSON. A user's task and model are loaded from the copies that a run's folder holds."""
         try:
-            settings = value["task"]["settings"] | value["task"].get("where", {})
+            settings = from_read(value["task"]["settings"]) | value["task"].get("where", {})
             name = found_again(value["task"], "task", folder)
             task = with_target(make_task(name, settings=settings))
             require_unchanged(value["task"], task, name, "task")
@@ -173,8 +173,7 @@ def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
             f"the run has the model '{name}', which is none of {', '.join(MODELS)}: put its class into "
             "icecore.models.MODELS, in Python, before the run is loaded"
         )
-    settings = {key: tuple(each) if isinstance(each, list) else each for key, each in value["settings"].items()}
-    model = find_model(name)(**settings)
+    model = find_model(name)(**from_read(value["settings"]))
     require_unchanged(value, model, name, "model")
     return model
 
@@ -182,6 +181,11 @@ def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
 def as_read(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as JSON gives them back, tuples as lists, so that what is stored compares with what is made."""
     return json.loads(json.dumps(settings))
+
+
+def from_read(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as a task or model takes them: frozen, so what JSON has as a list was a tuple."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
@@ -226,7 +230,7 @@ def settings_of(task: Task) -> dict[str, dict[str, Any]]:
         value = getattr(task, field.name)
         if value != field.default or not field.metadata.get("added_later"):
             found["where" if field.metadata.get("where") else "settings"][field.name] = value
-    return found if found["where"] else {"settings": found["settings"]}
+    return {part: as_read(values) for part, values in found.items() if part == "settings" or values}
 
 
 def name_of(config: Mapping[str, Any]) -> str:

@@ -87,6 +87,8 @@ class Population:
             if name in tensors:
                 value.copy_(tensors[name])
         self.round_values()
+        for group in self.groups:
+            group.frozen_body.clear()
 
     @torch.no_grad()
     def round_values(self) -> None:
@@ -95,7 +97,7 @@ class Population:
             rounded.copy_(self.values[decays])
 
     def parameters(self, index: int) -> dict[str, Tensor]:
-        """The parameters of one seed."""
+        """The parameters of one seed, to read; to change some, `load` them."""
         return {name: value[index] for name, value in {**self.trained, **self.frozen}.items()}
 
     def counts(self) -> tuple[int, int]:

@@ -89,7 +89,7 @@ class RunFolder:
             stored = read_config(self.path)
             if differences(without_place(stored), without_place(config.as_json())):
                 raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
-            if resume is False:
+            if resume is False and not self.is_complete:
                 raise InputError(
                     f"{self.path} holds an unfinished run; add --resume to go on with it, or --overwrite to start again"
                 )
