@@ -253,7 +253,7 @@ def test_settings_that_are_tuples_are_kept_and_gone_on_with(tmp_path):
 
 
 def test_a_stream_leaves_alone_what_a_task_keeps():
-    reversal = find_task(f"{EXAMPLE}:Reversal")(length=5)
+    reversal = make_task(f"{EXAMPLE}:Reversal", settings={"length": "5"})
     pool = reversal.draw(40_000, make_generator(0, "pool"))
     before = [part.clone() for part in pool.parts()]
 

@@ -14,6 +14,7 @@ from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of, preset_grid_of
 from icecore.reporting.markdown import markdown_table
 from icecore.reporting.quotes import Quotes
+from icecore.reporting.reasons import unexplained
 from icecore.reporting.stored_tables import bench_grid_of, read_results, subspace_grid
 from icecore.reporting.summary import HEADINGS, summary_of
 from icecore.store import Records
@@ -33,7 +34,7 @@ def results_table(name: str, results: Path) -> str:
     if seeds and missing:
         text += f"{len(claims) - missing} of the {len(claims)} cells are measured so far, the others have a dash. "
     differences = [
-        f"- {claim.cell}: {claim.remarks or 'unexplained'}." for claim in claims if claim.verdict == "differs"
+        f"- {claim.cell}: {claim.remarks or unexplained(claim.n)}." for claim in claims if claim.verdict == "differs"
     ]
     if differences:
         verb = "differs" if len(differences) == 1 else "differ"

@@ -54,8 +54,12 @@ def reasons_of(label: str, number: Number, preset: str, each: Precisions, change
             also = "" if precision_of(runs) == precision_of(counted) else f" in {precision_of(runs)}"
             notes.append(f"with {change}{also}: {statistics.median(found):.1f}, {seeds_in_words(len(found))}")
     if not is_explained:
-        known = [f"{seeds_in_words(len(values))} so far" if len(values) < FEW else "unexplained"]
+        known = [unexplained(len(values))]
     return known + notes
+
+
+def unexplained(seeds: int) -> str:
+    return f"{seeds_in_words(seeds)} so far" if seeds < FEW else "unexplained"
 
 
 def percentages(runs: Sequence[Record], number: Number) -> list[float]:
