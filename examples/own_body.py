@@ -6,7 +6,6 @@ python examples/own_body.py     # about a minute on two cores; a second time it 
 import math
 import statistics
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -15,9 +14,6 @@ from torch import Tensor
 
 import icecore as ice
 from icecore.models import MODELS, Model, Parameters, Sizes, Spec
-from icecore.reporting.comparison import points_of
-from icecore.store import Records
-from icecore.sweeps.comparison import compare, comparison
 
 
 @dataclass(frozen=True)
@@ -56,9 +52,5 @@ if __name__ == "__main__":
     task = ice.tasks.Needle(max_pairs=4, values=16, vocabulary=25, test_size=300)
     bodies = {"transformer": [ice.Transformer(128, init="matched")], "gru": [GRU(128)]}
     training = {"steps": 650, "batch": 128, "lr": 2e-2, "warmup_steps": 50}
-    cells = comparison(task, bodies, ["embeddings"], optimization=training)
-    folder = Path("runs/own-body")
-    failures = compare(cells, 2, folder, on_done=lambda population, accuracy: print(population.label, accuracy))
-    assert not failures, failures
-    for point in points_of(cells, 2, Records(folder)):
+    for point in ice.compare(task, bodies, ["embeddings"], seeds=2, out="runs/own-body", **training):
         print(f"{point.line}: {statistics.median(point.values):.1f} %, floor {point.floor:.1f}")

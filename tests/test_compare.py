@@ -120,8 +120,8 @@ def test_a_table_has_dashes_ranges_and_counts():
     bodies = {"transformer": [Transformer(width=width) for width in (16, 32)]}
     cells = comparison(make_task("needle"), bodies, ["embeddings", "all", "unembed"])
     found = [
-        Point("a", "Random", 16, (1.0, 2.0, 4.0), 5.0, (16, 32)),
-        Point("a", "Normal", 32, (9.0, 9.01), 5.0, (16, 32)),
+        Point("needle", "Random", 16, (1.0, 2.0, 4.0), 5.0, (16, 32)),
+        Point("needle", "Normal", 32, (9.0, 9.01), 5.0, (16, 32)),
     ]
     assert table_of(cells, found, 3) == (
         ("width", "16", "32"),

@@ -184,13 +184,39 @@ def test_a_subclass_of_ours_has_its_own_defaults_too(tmp_path):
     assert preset_model(TASK, find_model(f"{file}:Shifted"), "released") == {}
 
 
-def test_a_subclass_is_neither_exported_nor_looked_into_as_a_transformer(tmp_path, monkeypatch, capsys):
+def test_a_subclass_that_computes_otherwise_is_looked_into_but_not_exported(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(SHIFTED)
     run = trained_by_command(capsys, "mine.py:Shifted", "--by", "2")["run"]
-    for command in (["export", run, "exported"], ["analyze", run]):
-        assert main(command) == 2
-        assert "the run has the model shifted" in capsys.readouterr().err
+    assert main(["export", run, "exported"]) == 2
+    assert "the run has the model shifted" in capsys.readouterr().err
+    assert main(["analyze", run, "--what", "variance,attention", "--items", "20"]) == 0
+    assert "block1.stream" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "def hidden(self, parameters, tokens):\n        return super().hidden(parameters, tokens)",
+            "the run has the model",
+        ),
+        (
+            "def hidden(self, parameters, tokens, hook=None):\n        return super().hidden(parameters, tokens)",
+            "tells its hook of no embedding, block0.stream",
+        ),
+        (
+            "def attend(self, parameters, block, x, hook):\n        return x",
+            "shifted tells its hook of no block0.attention",
+        ),
+    ],
+)
+def test_a_subclass_without_the_places_that_are_looked_at_says_so(tmp_path, monkeypatch, capsys, change, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(f"{SHIFTED}\n    {change}\n")
+    run = trained_by_command(capsys, "mine.py:Shifted")["run"]
+    assert main(["analyze", run, "--what", "attention", "--items", "20"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_records_agree_wherever_a_file_lay(tmp_path, monkeypatch, capsys):

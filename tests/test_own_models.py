@@ -3,22 +3,26 @@
 import importlib.util
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from small_runs import MODEL, SHORT, TASK
+from twins import results_by_place
 
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import Advice, InputError
-from icecore.models import MODELS, Sizes, Transformer
+from icecore.models import MODELS, Sizes, Spec, Transformer, computes_as, has_fast_path
+from icecore.models.base import initial_value
+from icecore.models.packing import Packing
 from icecore.reporting.comparison import points_of
 from icecore.store import Records
-from icecore.sweeps.comparison import compare, comparison
-from icecore.training import RunConfig, pick_precision
+from icecore.sweeps.comparison import comparison, train_missing
+from icecore.training import Population, RunConfig, pick_precision
+from icecore.training.work import plain_work, whole
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -56,6 +60,57 @@ def test_a_subclass_computes_as_it_is_written():
     logits = own.config.model.logits(own.population.parameters(0), test.tokens)
     right = (logits.argmax(-1) == test.targets)[test.scored].double().mean()
     assert own.accuracy[0] == pytest.approx(float(right)), "what is measured is what it computes"
+
+
+@dataclass(frozen=True)
+class Orthogonal(Transformer):
+    name: ClassVar[str] = "orthogonal"
+
+    def specs(self, sizes):
+        each = super().specs(sizes).items()
+        body = {
+            name: replace(spec, distribution="orthogonal") for name, spec in each if "/" in spec.role and spec.scale
+        }
+        return dict(each) | body
+
+
+def test_a_subclass_that_begins_otherwise_has_the_fast_path():
+    model = Orthogonal(width=16, init="matched")
+    assert computes_as(model, Transformer)
+    assert isinstance(whole(model, TASK.vocab_size, TASK.test_set()[:20]).inputs, Packing)
+    assert pick_precision("auto", torch.device("cuda"), model) == "bf16"
+    population = Population(
+        model, Sizes(TASK.vocab_size, 8), (0,), "embeddings", torch.device("cpu"), dtype=torch.float64
+    )
+    batch = TASK.test_set()[:50]
+    works = whole(model, TASK.vocab_size, batch), plain_work(batch)
+    ours, twins = (results_by_place(population, work)["logits"] for work in works)
+    assert torch.allclose(ours, twins, rtol=1e-9)
+    plain = Population(Transformer(width=16, init="matched"), population.sizes, (0,), "embeddings", torch.device("cpu"))
+    assert not torch.allclose(plain.frozen["block0.v.weight"].double(), population.frozen["block0.v.weight"])
+
+
+@pytest.mark.parametrize("changed", ["activate", "unembed", "attend", "specs"])
+def test_a_subclass_that_computes_otherwise_has_not(changed):
+    def specs(self, sizes):
+        return {name: spec for name, spec in Transformer.specs(self, sizes).items() if not name.endswith("mlp_in.bias")}
+
+    method = specs if changed == "specs" else lambda self, *inputs: getattr(Transformer, changed)(self, *inputs)
+    model = dataclass(frozen=True)(type("Other", (Transformer,), {"name": "other", changed: method}))(width=16)
+    assert not computes_as(model, Transformer)
+    assert not has_fast_path(model)
+
+
+@pytest.mark.parametrize("shape", [(40, 10), (10, 40), (12, 12)])
+def test_orthogonal_matrices_have_the_spread_of_normal_ones(shape):
+    value = initial_value(Spec(shape, "mlp", 0.5, "orthogonal"), "name", 3)
+    longest = max(shape)
+    gram = value.T @ value if shape[0] == longest else value @ value.T
+    assert torch.allclose(gram, longest * 0.25 * torch.eye(min(shape)), atol=1e-4)
+    assert float(value.std()) == pytest.approx(0.5, rel=0.15)
+    assert torch.equal(value, initial_value(Spec(shape, "mlp", 0.5, "orthogonal"), "name", 3))
+    with pytest.raises(InputError, match="must be of a matrix"):
+        Spec((3,), "mlp", 0.5, "orthogonal")
 
 
 def test_a_name_that_is_taken_is_refused():
@@ -110,7 +165,7 @@ def test_a_comparison_goes_on_where_it_was(tmp_path, example):
     cells = comparison(TASK, bodies, ["embeddings"], optimization=training)
     done: list[str] = []
     for _ in range(2):
-        assert compare(cells, 2, tmp_path, on_done=lambda population, _: done.append(population.label)) == []
+        assert train_missing(cells, 2, tmp_path, on_done=lambda population, _: done.append(population.label)) == []
     assert done == ["needle, Random, gru 16, seeds 0, 1", "needle, Random 16, seeds 0, 1"], "once, then it is recorded"
     assert [point.line for point in points_of(cells, 2, Records(tmp_path))] == ["Random, gru", "Random"]
     records = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]

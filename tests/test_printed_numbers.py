@@ -173,7 +173,7 @@ def test_tables_of_errors_name_lengths_places_and_seeds(capsys):
     lengths = [OfLength(3, 40, (0, 2), ((8,), (9,))), OfLength(5, 30, (1, 0), ((7,),)), OfLength(7, 20, (0, 0), ())]
     print_lengths((5, 9), lengths)
     out = capsys.readouterr().out
-    assert "Wrong items by the tokens of their prompts; of 1 lengths no item is wrong" in out
+    assert "Wrong items by the tokens of their prompts; of 1 length no item is wrong" in out
     assert cells_of(out) == [
         ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "right answers of the wrong"],
         ["3", "40", "0", "2", "8, 9"],
@@ -230,7 +230,7 @@ def test_a_wide_body_on_a_cpu_is_warned_of(monkeypatch, capsys):
 
 def test_a_comparison_says_its_seeds_and_warns_of_wide_bodies_on_a_cpu(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("icecore.sweeps.comparison.compare", lambda *_: [])
+    monkeypatch.setattr("icecore.sweeps.comparison.train_missing", lambda *_: [])
     command = ["compare", "needle", "--device", "cpu", "--trainable", "all"]
     assert main([*command, "--widths", "512", "--dry-run"]) == 0
     assert "needle, Normal 512, seeds 0, 1, 2: 30,000 seed-steps" in capsys.readouterr().out

@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from icecore import models, tasks, training
+    from icecore import analysis, models, tasks, training
     from icecore.models import LSTM, Transformer
+    from icecore.reporting.comparison import compare
     from icecore.training import Runs, load, train
 
 # Loaded when first used: torch takes seconds to import, and `icecore --help` needs none of it.
-HOME = {"Transformer": "models", "LSTM": "models", "train": "training", "load": "training", "Runs": "training"}
-PACKAGES = ("models", "tasks", "training")
+HOME = {
+    "Transformer": "models",
+    "LSTM": "models",
+    "train": "training",
+    "load": "training",
+    "Runs": "training",
+    "compare": "reporting.comparison",
+}
+PACKAGES = ("analysis", "models", "tasks", "training")
 
-__all__ = ["LSTM", "Runs", "Transformer", "load", "models", "tasks", "train", "training"]
+__all__ = ["LSTM", "Runs", "Transformer", "analysis", "compare", "load", "models", "tasks", "train", "training"]
 
 
 def __getattr__(name: str) -> Any:

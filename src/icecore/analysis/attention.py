@@ -1,6 +1,6 @@
 """What heads look at: attention maps of any prompt, and the two steps of induction in the needle task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from icecore.analysis.moments import in_parts
-from icecore.errors import InputError
+from icecore.errors import InputError, require
 from icecore.models import Parameters, Transformer
 from icecore.tasks import Batch, Needle
 
@@ -47,7 +47,7 @@ def attention_maps(
     require_softmax(model)
     tokens = torch.tensor([list(prompt)], device=parameters["token"].device)
     values = model.trace(parameters, tokens)
-    return torch.stack([values[f"block{layer}.attention"][0] for layer in range(model.layers)])
+    return torch.stack([attention_of(model, values, layer)[0] for layer in range(model.layers)])
 
 
 @torch.no_grad()
@@ -71,13 +71,19 @@ def induction_scores(
         each = torch.arange(len(rows), device=device)
         values = model.trace(parameters, rows.tokens)
         for layer in range(model.layers):
-            attention = values[f"block{layer}.attention"]
+            attention = attention_of(model, values, layer)
             to_marker[layer] += attention[row, :, place, place - 1].double().sum(dim=0)
             to_value[layer] += attention[each, :, query, value_of_asked].double().sum(dim=0)
         uniform += torch.stack([(1 / (place + 1).double()).sum(), (1 / (query + 1).double()).sum()])
         pairs += len(row)
         items += len(rows)
     return Induction(to_marker / pairs, to_value / items, float(uniform[0]) / pairs, float(uniform[1]) / items)
+
+
+def attention_of(model: Transformer, values: Mapping[str, Tensor], layer: int) -> Float[Tensor, "batch head query key"]:
+    name = f"block{layer}.attention"
+    require(name in values, f"{model.name} tells its hook of no {name}: there is no attention to look at")
+    return values[name]
 
 
 def require_softmax(model: Transformer) -> None:

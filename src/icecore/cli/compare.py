@@ -12,7 +12,7 @@ from icecore.cli.figures import files_at
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import MARKDOWN, MOST_SEEDS, told_of_progress, warn, warn_of_width
+from icecore.cli.sweeps import MARKDOWN, told_of_progress, warn, warn_of_width
 from icecore.cli.train import (
     BATCH,
     CLIP,
@@ -30,9 +30,10 @@ from icecore.cli.train import (
     find_body,
     kind_of,
     make_body,
+    parse_seeds,
     said,
 )
-from icecore.errors import InputError, require
+from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.models import Model
@@ -54,7 +55,7 @@ def command(
     trainable: list[str] = typer.Option(
         ["unembed", "embeddings", "all"], help="What trains (see: icecore train --help). Given again, these too."
     ),
-    seeds: int = typer.Option(3, min=1, max=MOST_SEEDS, help="Seeds of each; they train at once."),
+    seeds: str = typer.Option("3", help="Of each, how many (10: 0 to 9) or which (0,3,7); they train at once."),
     layers: int | None = LAYERS,
     heads: int | None = HEADS,
     init: str | None = INIT,
@@ -68,6 +69,9 @@ def command(
     clip: float | None = CLIP,
     device: str = DEVICE,
     precision: str = PRECISION,
+    metric: str = typer.Option(
+        "accuracy", help="Of what a task measures of an answer, what is shown: exact_match of decimal-addition, say."
+    ),
     out: Path = typer.Option(
         Path("runs"), help="Where runs and their records are kept; what is there is not repeated."
     ),
@@ -83,7 +87,7 @@ def command(
     For a task of your own, in minutes on two cores: icecore compare my_task.py:MyTask --widths 16,64 --init matched
     --steps 1000 --batch 128 --lr 0.005 --warmup-steps 100. A body of your own beside the transformer: --model
     transformer --model my_body.py:MyBody. Settings of the task, and of bodies of your own, are flags. In the table
-    "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed.
+    "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. icecore show OUT/TASK lists the runs.
 
     What is recorded is not repeated; a killed comparison goes on with the same command.
     """
@@ -91,7 +95,7 @@ def command(
     from icecore.reporting.figures.drawing import require_drawable
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
-    from icecore.sweeps.comparison import compare, comparison, missing_of
+    from icecore.sweeps.comparison import comparison, missing_of, train_missing
     from icecore.tasks import Task
     from icecore.training import device_name, pick_device, require_sound
 
@@ -114,6 +118,9 @@ def command(
         schedule=schedule,
         clip=clip,
     )
+    chosen = parse_seeds(seeds)
+    if metric not in made.metrics():
+        raise unknown_name(f"metric of {made.name}", metric, made.metrics())
     cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, optimization)
     for cell in cells:
         require_sound(cell.of_one_seed)  # what is wrong with one is told before the first trains
@@ -122,7 +129,7 @@ def command(
     if (advice := cells[0].of_one_seed.optimization.advice) is not None:
         warn(advice)
     populations = [
-        one for each in missing_of(cells, seeds, Records(out, warn), device, precision).values() for one in each
+        one for each in missing_of(cells, chosen, Records(out, warn), device, precision).values() for one in each
     ]
     if dry_run:
         list_missing(populations, out, device_name(pick_device(device)), json)
@@ -130,19 +137,19 @@ def command(
     widest = max((one.cell.model.width for one in populations), default=0)
     warn_of_width(widest, device, "narrower ones: --widths 16,64 --init matched")
     with told_of_progress(populations) as (watch_of, on_done):
-        failures = compare(cells, seeds, out, device, precision, watch_of, on_done)
-    points = points_of(cells, seeds, Records(out), device, precision)
-    left = sum(map(len, missing_of(cells, seeds, Records(out), device, precision).values())) - len(failures)
+        failures = train_missing(cells, chosen, out, device, precision, watch_of, on_done)
+    points = points_of(cells, chosen, Records(out), device, precision, metric)
+    left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
     if json:
         print_json({"points": [dataclasses.asdict(point) for point in points], "files": [str(file) for file in files]})
     else:
-        show(made, cells, points, seeds, markdown)
+        show(made, cells, points, chosen, metric, markdown)
     if left > 0:
         warn(f"another process is training {counted(left, 'population')}; run this again when it is through")
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     if files and points:
-        draw_widths(points, "Test accuracy: medians, and a dash for each seed", files)
+        draw_widths(points, f"Test {in_words(metric)}: medians, and a dash for each seed", files)
         print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
     if failures:
         raise InputError(
@@ -150,7 +157,9 @@ def command(
         )
 
 
-def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: int, markdown: bool) -> None:
+def show(
+    task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: tuple[int, ...], metric: str, markdown: bool
+) -> None:
     from icecore.reporting.comparison import table_of
     from icecore.reporting.markdown import markdown_table
 
@@ -158,12 +167,20 @@ def show(task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: in
     if markdown:
         print(markdown_table(headings, rows))
     else:
-        what = f"{task.name}: test accuracy in %, median of {counted(seeds, 'seed')} (least to most)"
+        what = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (least to most)"
         print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
-    floors = ", ".join(f"{name.replace('_', ' ')} {100 * value:.1f}" for name, value in task.floors().items())
-    print(f"\nfloors, which need no learning: {floors or 'none'}")
+    floors = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.floors().items())
+    whose = "" if metric == "accuracy" else " of the accuracy"
+    print(f"\nfloors{whose}, which need no learning: {floors or 'none'}")
+    others = [name for name in task.metrics() if name != metric]
+    if others:
+        print(f"measured too: {', '.join(f'--metric {name}' for name in others)}")
     steps = sorted({cell.of_one_seed.optimization.steps for cell in cells})
     print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
+
+
+def in_words(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def parse_widths(text: str | None) -> list[int | None]:

@@ -244,7 +244,7 @@ def list_missing(populations: "Sequence[Planned]", results: Path, device: str, j
         known += " without those that the bench has no row for"
     seed_steps = sum(one.seed_steps for one in populations)
     print(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
-    if bench is None:
+    if bench is None and populations:
         print(
             f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"
         )

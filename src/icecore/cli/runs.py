@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, counting, print_json, print_table
+from icecore.cli.output import JSON_OPTION, counted, counting, print_json, print_table
 from icecore.cli.train import parse_seeds, report
 from icecore.errors import InputError, require
 
@@ -73,7 +73,7 @@ def evaluate_command(
     places = accuracy_by_place(predictions, test) if by_place else []
     if by_place:
         result["by_place"] = [dataclasses.asdict(each) for each in places]
-    report(Runs(config, result, population, run), json)
+    report(Runs(config, result, population, [], run), json)
     if by_length and not json:
         print_lengths(config.seeds, lengths)
     if by_place and not json:
@@ -102,7 +102,8 @@ def write_errors(
 def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:
     shown = [each for each in lengths if any(each.wrong)]
     print_table(
-        f"\nWrong items by the tokens of their prompts; of {len(lengths) - len(shown)} lengths no item is wrong",
+        "\nWrong items by the tokens of their prompts; "
+        f"of {counted(len(lengths) - len(shown), 'length')} no item is wrong",
         {"tokens": "right", "items": "right", **{f"wrong, seed {seed}": "right" for seed in seeds}}
         | {"right answers of the wrong": "left"},
         (
@@ -179,7 +180,7 @@ def export_command(
     import safetensors
     import torch
 
-    from icecore.models import Transformer
+    from icecore.models import Transformer, computes_as
     from icecore.models.huggingface import to_huggingface, to_huggingface_tokenizer
     from icecore.tasks import Language
     from icecore.text import load_tokenizer
@@ -192,7 +193,7 @@ def export_command(
     chosen = config.seeds[0] if seed is None else seed
     require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}")
     model = config.model
-    if type(model) is not Transformer:  # a subclass may compute something else
+    if not (isinstance(model, Transformer) and computes_as(model, Transformer)):
         raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
     network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
     tokenizer = None

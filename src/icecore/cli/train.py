@@ -92,7 +92,7 @@ def command(
     On several GPUs, each with its part of every batch (tested on CPUs alone): torchrun --nproc-per-node 8 -m icecore
     train needle
     """
-    from icecore.models import has_fast_path
+    from icecore.models import is_shipped
     from icecore.models.check import of_the_users
     from icecore.training import config_of, pick_device, train
 
@@ -122,7 +122,7 @@ def command(
     with (
         watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
         told_already(),
-        contextlib.nullcontext() if has_fast_path(chosen) else of_the_users(f"{model} failed in training"),
+        contextlib.nullcontext() if is_shipped(chosen) else of_the_users(f"{model} failed in training"),
     ):
         runs = train(
             made,
@@ -236,7 +236,8 @@ def report(runs: "Runs", json: bool) -> None:
     if json:
         print_json({"run": str(runs.path), "run_id": runs.config.run_id, **result})
         return
-    names = [name for name in result if name.endswith("accuracy") or name in ("exact_match", "loss_per_byte")]
+    shown = {*runs.config.task.metrics(), "train_accuracy", "loss_per_byte"}
+    names = [name for name in result if name in shown]
     print_table(
         f"{runs.config.task.name}, {kind_of(runs.config.model)}, width {runs.config.model.width}, "
         f"trained: {runs.config.trainable}",

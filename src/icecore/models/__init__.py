@@ -7,6 +7,7 @@ from icecore.models.base import (
     Positions,
     Sizes,
     Spec,
+    computes_as,
     count_parameters,
     initialize,
     settings_of_model,
@@ -30,7 +31,12 @@ def find_model(name: str) -> type[Model]:
 
 
 def has_fast_path(model: Model) -> bool:
-    """Whether the engine has code of its own for it; another model, a subclass too, computes as it is written."""
+    """Whether the engine has code of its own for it; a model that computes otherwise does so as it is written."""
+    return any(computes_as(model, each) for each in SHIPPED)
+
+
+def is_shipped(model: Model) -> bool:
+    """Whether it is one of ours as it is, and no user's."""
     return type(model) in SHIPPED
 
 
@@ -44,10 +50,12 @@ __all__ = [
     "Sizes",
     "Spec",
     "Transformer",
+    "computes_as",
     "count_parameters",
     "find_model",
     "has_fast_path",
     "initialize",
+    "is_shipped",
     "settings_of_model",
     "trained_names",
 ]

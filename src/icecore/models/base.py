@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Spec:
     shape: tuple[int, ...]
     role: str  # a role of `Model.roles`; a finer part of one follows a slash, as in attention/q
     scale: float = 0.0  # standard deviation, or bound of the uniform distribution; 0: constant
-    distribution: Literal["normal", "uniform"] = "normal"
+    distribution: Literal["normal", "uniform", "orthogonal"] = "normal"  # of a matrix: rows or columns are orthogonal
     constant: float = 0.0
 
     def __post_init__(self) -> None:
@@ -40,6 +41,10 @@ class Spec:
         require(
             math.isfinite(self.scale) and self.scale >= 0,
             f"a Spec's scale must be a finite number of at least 0, got {self.scale}",
+        )
+        require(
+            self.distribution != "orthogonal" or len(self.shape) == 2,
+            f"a Spec that is orthogonal must be of a matrix, got the shape {self.shape}",
         )
 
     @property
@@ -120,7 +125,35 @@ def initial_value(spec: Spec, name: str, seed: int) -> Tensor:
         return value.fill_(spec.constant)
     if spec.distribution == "uniform":
         return value.uniform_(-spec.scale, spec.scale, generator=generator)
+    if spec.distribution == "orthogonal":
+        return orthogonal(value.normal_(generator=generator)) * spec.scale
     return value.normal_(0, spec.scale, generator=generator)
+
+
+def orthogonal(normal: Float[Tensor, "row column"]) -> Float[Tensor, "row column"]:
+    """From independent normal values an evenly distributed matrix of orthogonal rows or columns, of variance 1 too."""
+    q, r = torch.linalg.qr(normal if normal.shape[0] >= normal.shape[1] else normal.T)
+    q = q * r.diagonal().sign() * math.sqrt(len(q))
+    return q if q.shape == normal.shape else q.T.contiguous()
+
+
+def computes_as(model: Model, other: type[Model]) -> bool:
+    """Whether it computes as that class does: it is of it, or of a subclass that changes alone how parameters begin."""
+    made = type(model)
+    if made is other or not issubclass(made, other):
+        return made is other
+    methods = [
+        name
+        for each in (other, Model)
+        for name, value in vars(each).items()
+        if not name.startswith("__") and (inspect.isfunction(value) or isinstance(value, property))
+    ]
+    if any(getattr(made, name) is not getattr(other, name) for name in methods if name != "specs"):
+        return False
+    sizes = Sizes(3, 3)
+    plain = other(**{name: getattr(model, name) for name in settings_of_model(other)})
+    shapes = [{name: (spec.shape, spec.role) for name, spec in each.specs(sizes).items()} for each in (model, plain)]
+    return shapes[0] == shapes[1]
 
 
 def count_parameters(model: Model, sizes: Sizes) -> dict[str, int]:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.models.base import Model, Parameters
+from icecore.models.base import Model, Parameters, computes_as
 from icecore.models.cached import cached_logits, empty_cache, recomputed_logits
 from icecore.models.transformer import Transformer
 from icecore.seeding import make_generator
@@ -87,6 +87,6 @@ def continuations(
 
 def decoder(model: Model, parameters: Parameters) -> tuple[Callable[[Tensor, Any], tuple[Tensor, Any]], Any]:
     """A function from new tokens and what was kept to logits and what to keep, and what is kept at first."""
-    if type(model) is Transformer:
+    if isinstance(model, Transformer) and computes_as(model, Transformer):
         return partial(cached_logits, model, parameters), empty_cache(model)
     return partial(recomputed_logits, model, parameters), None

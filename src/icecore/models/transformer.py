@@ -101,9 +101,13 @@ class Transformer(Model):
             attended = self.attend(parameters, block, norm(stream, parameters, f"{block}.attention_norm"), hook)
             stream = hook(f"{block}.middle", stream + hook(f"{block}.attention_out", attended))
             inner = linear(norm(stream, parameters, f"{block}.mlp_norm"), parameters, f"{block}.mlp_in")
-            active = hook(f"{block}.mlp_active", F.gelu(inner, approximate="tanh"))
-            stream = hook(f"{block}.stream", stream + linear(active, parameters, f"{block}.mlp_out"))
+            active = hook(f"{block}.mlp_active", self.activate(inner))
+            added = hook(f"{block}.mlp_out", linear(active, parameters, f"{block}.mlp_out"))
+            stream = hook(f"{block}.stream", stream + added)
         return hook("final", norm(stream, parameters, "final_norm"))
+
+    def activate(self, inner: Float[Tensor, "*places inner"]) -> Float[Tensor, "*places inner"]:
+        return F.gelu(inner, approximate="tanh")
 
     def attend(
         self, parameters: Parameters, block: str, x: Float[Tensor, "batch seq width"], hook: Hook
@@ -130,8 +134,9 @@ class Transformer(Model):
         """What happens inside, by name.
 
         embedding, blockN.middle (after attention), blockN.stream (after the MLP), final (after the final
-        norm): (batch, seq, width); blockN.attention: (batch, head, query, key); blockN.attention_out:
-        (batch, seq, width); blockN.mlp_active: (batch, seq, 4 width); logits: (batch, seq, vocab).
+        norm): (batch, seq, width); blockN.attention: (batch, head, query, key); blockN.attention_out and
+        blockN.mlp_out, what is added to the stream: (batch, seq, width); blockN.mlp_active: (batch, seq, 4 width);
+        logits: (batch, seq, vocab).
         """
         values: dict[str, Tensor] = {}
 

@@ -1,38 +1,117 @@
 """What a comparison of one's own gave: a row a line of its figure, a column a width."""
 
+import functools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from icecore.errors import InputError, require, unknown_name
+from icecore.models import Model
 from icecore.reporting.claim import seeds_in_words
 from icecore.reporting.figures.widths import Point
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.comparison import recorded
+from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_missing
+from icecore.tasks import Task
+from icecore.tasks.loading import setting_fields
+from icecore.training import Progress, numbered
+
+
+def compare(
+    tasks: Task | Sequence[Task],
+    bodies: Mapping[str, Sequence[Model]],
+    trainables: Sequence[str] = USUAL,
+    seeds: Seeds = 3,
+    *,
+    out: Path | str = "runs",
+    preset: str = "released",
+    device: str = "auto",
+    precision: str = "auto",
+    metric: str = "accuracy",
+    watch: Callable[[str, Progress], None] | None = None,
+    **optimization: Any,
+) -> list[Point]:
+    """Train what is missing under `out`, and return what all of it gave, of one task or of several.
+
+    `bodies` has each body at its widths, by its name. `watch` is told how a population is called and how far it is.
+    What is not said of the optimization (steps, batch, lr, ...) is the preset's.
+    """
+    each = [tasks] if isinstance(tasks, Task) else tasks
+    cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, optimization)]
+    require_names(cells)
+    watch_of = (lambda _: None) if watch is None else (lambda planned: functools.partial(watch, planned.label))
+    failures = train_missing(cells, seeds, Path(out), device, precision, watch_of)
+    if failures:
+        raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))
+    return points_of(cells, seeds, Records(Path(out)), device, precision, metric)
 
 
 def points_of(
-    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+    cells: Sequence[Cell],
+    seeds: Seeds,
+    records: Records,
+    device: str = "auto",
+    precision: str = "auto",
+    metric: str = "accuracy",
 ) -> list[Point]:
-    """What is recorded of the cells, of the first so many seeds; accuracies in %."""
+    """What is recorded of the cells, of these seeds, in %. Floors are of the accuracy."""
+    require_names(cells)
+    labels = labels_of(cell.task for cell in cells)
+    for task in labels:
+        if metric not in task.metrics():
+            raise unknown_name(f"metric of {task.name}", metric, task.metrics())
     widths = tuple(sorted({cell.model.width for cell in cells}))
-    floors = {task: 100 * max(task.floors().values(), default=0.0) for task in {cell.task for cell in cells}}
+    floors = {task: 100 * max(task.floors().values(), default=0.0) if metric == "accuracy" else None for task in labels}
     found: list[Point] = []
     for cell, runs in recorded(cells, seeds, records, device, precision):
-        if runs:
-            values = tuple(sorted(100 * run["accuracy"] for run in runs))
-            found.append(Point(cell.task.name, cell.name.line, cell.model.width, values, floors[cell.task], widths))
+        measured = sorted((100 * run[metric], run["seed"]) for run in runs if metric in run)
+        if measured:
+            values, of_seeds = zip(*measured, strict=True)
+            task = cell.task
+            found.append(Point(labels[task], cell.name.line, cell.model.width, values, floors[task], widths, of_seeds))
+    return found
+
+
+def require_names(cells: Sequence[Cell]) -> None:
+    """No two cells have one place in table and figure."""
+    names: dict[tuple[Task, str, int], Cell] = {}
+    for cell in cells:
+        other = names.setdefault((cell.task, cell.name.line, cell.model.width), cell)
+        require(
+            other is cell or other.setting == cell.setting,
+            f"two different cells are called '{cell.label}': give bodies names of their own, or compare one by one",
+        )
+
+
+def labels_of(tasks: Iterable[Task]) -> dict[Task, str]:
+    """What tasks are called: by name, and where several have one name by the settings in which they differ."""
+    found = dict.fromkeys(tasks, "")
+    for task in found:
+        alike = [other for other in found if other.name == task.name]
+        differing = [
+            field.name
+            for field in setting_fields(type(task))
+            if len({repr(getattr(other, field.name, None)) for other in alike}) > 1
+        ]
+        found[task] = ", ".join([task.name, *(f"{name} {getattr(task, name)}" for name in differing)])
     return found
 
 
 def table_of(
-    cells: Sequence[Cell], points: Sequence[Point], seeds: int
+    cells: Sequence[Cell], points: Sequence[Point], seeds: Seeds
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings and rows: medians, with the least and the most of seeds that differ, and how many if not all."""
     widths = sorted({cell.model.width for cell in cells})
-    at = {(point.line, point.width): point for point in points}
+    labels = labels_of(cell.task for cell in cells)
+    at = {(point.task, point.line, point.width): point for point in points}
+    count = len(numbered(seeds))
     rows = [
-        (line, *(in_words(at.get((line, width)), seeds) for width in widths))
-        for line in dict.fromkeys(cell.name.line for cell in cells)
+        (
+            line if len(labels) == 1 else f"{label}, {line}",
+            *(in_words(at.get((label, line, width)), count) for width in widths),
+        )
+        for label, line in dict.fromkeys((labels[cell.task], cell.name.line) for cell in cells)
     ]
     return ("width", *map(str, widths)), rows
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from icecore.models import Model
 from icecore.tasks import Task
-from icecore.training import Optimization, RunConfig
+from icecore.training import RunConfig, config_of
 from icecore.training.config import name_of
-from icecore.training.presets import preset_optimization, preset_sizes
 
 # What trains, by the paper's names.
 TRAINED = {"Random": "embeddings", "Normal": "all"}
@@ -67,15 +66,8 @@ class Cell:
         return str(self.name)
 
     def config(self, seeds: tuple[int, ...], precision: str) -> RunConfig:
-        base = preset_optimization(self.task, self.model, self.preset, self.optimization.get("batch"))
-        return RunConfig(
-            task=self.task,
-            model=self.model,
-            sizes=preset_sizes(self.task),
-            trainable=self.trainable,
-            optimization=Optimization(**{**vars(base), **self.optimization}),
-            seeds=seeds,
-            precision=precision,
+        return config_of(
+            self.task, self.model, self.trainable, seeds, preset=self.preset, precision=precision, **self.optimization
         )
 
     @functools.cached_property

@@ -9,11 +9,12 @@ from icecore.store import Record, Records
 from icecore.sweeps.cells import PARTS, TRAINED, Cell, Name
 from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
 from icecore.tasks import Task
-from icecore.training import Watch, pick_device, pick_precision
+from icecore.training import Watch, numbered, pick_device, pick_precision
 
 NAMES = {trainable: name for name, trainable in (TRAINED | PARTS).items()}
 USUAL = ("unembed", "embeddings", "all")
 OURS = "transformer"
+Seeds = int | Sequence[int]  # how many, from 0 on, or which
 
 
 def comparison(
@@ -51,7 +52,7 @@ def precision_of(cell: Cell, device: str, precision: str) -> str:
 
 
 def missing_of(
-    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+    cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
 ) -> dict[str, list[Planned]]:
     """What is not recorded yet, by the precision that it trains in."""
     kind = pick_device(device).type
@@ -63,20 +64,20 @@ def missing_of(
 
 
 def recorded(
-    cells: Sequence[Cell], seeds: int, records: Records, device: str = "auto", precision: str = "auto"
+    cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
 ) -> list[tuple[Cell, list[Record]]]:
     """The records of each cell, of just these seeds in just this precision."""
     known = records.by_run()
     found = []
     for cell in cells:
-        runs = [run_of(cell, seed, precision_of(cell, device, precision)) for seed in range(seeds)]
+        runs = [run_of(cell, seed, precision_of(cell, device, precision)) for seed in numbered(seeds)]
         found.append((cell, [known[run] for run in runs if run in known]))
     return found
 
 
-def compare(
+def train_missing(
     cells: Sequence[Cell],
-    seeds: int,
+    seeds: Seeds,
     folder: Path,
     device: str = "auto",
     precision: str = "auto",

@@ -2,17 +2,17 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from icecore.errors import InputError
-from icecore.models import Model, has_fast_path
+from icecore.models import Model, is_shipped
 from icecore.models.check import of_the_users
 from icecore.store import Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import language, memorized, variance
 from icecore.sweeps.cells import Cell, setting_of
-from icecore.training import Runs, Watch, pick_device, pick_precision, train
+from icecore.training import Runs, Watch, numbered, pick_device, pick_precision, train
 from icecore.training.run_folder import CONFIG
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
@@ -41,7 +41,7 @@ def run_of(cell: Cell, seed: int, precision: str) -> str:
 
 def missing(
     cells: Sequence[Cell],
-    seeds: int,
+    seeds: int | Iterable[int],
     records: Records,
     precision: str,
     device: str,
@@ -58,7 +58,7 @@ def missing(
     found: list[Planned] = []
     for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
         chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
-        wanted = [seed for seed in range(seeds) if not stored.has(chosen, seed, precision)]
+        wanted = [seed for seed in numbered(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
         found += [Planned(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
     order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
@@ -172,7 +172,7 @@ def run_missing(
 
 def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
     """What a user's model raises is that population's failure; what ours does is a bug, and ends the sweep."""
-    return contextlib.nullcontext() if has_fast_path(model) else of_the_users(f"{model.name} failed in training")
+    return contextlib.nullcontext() if is_shipped(model) else of_the_users(f"{model.name} failed in training")
 
 
 def train_population(population: Planned, runs: Path, device: str, precision: str, watch: Watch | None = None) -> Runs:

@@ -1,6 +1,6 @@
 """The tasks, one file each. To add one, write its file and put its class into `TASKS`."""
 
-from icecore.tasks.base import Batch, Item, Task
+from icecore.tasks.base import Batch, Item, Task, exact_match, token_accuracy
 from icecore.tasks.decimal_addition import DecimalAddition
 from icecore.tasks.imitation import Imitation
 from icecore.tasks.language import Language
@@ -35,6 +35,8 @@ __all__ = [
     "Needle",
     "Parentheses",
     "Task",
+    "exact_match",
     "find_task",
     "make_task",
+    "token_accuracy",
 ]

@@ -226,6 +226,11 @@ class Task(abc.ABC):
         """Named accuracies of `predictions`, one for each leading index; `accuracy` is the main one."""
         return {"accuracy": token_accuracy(predictions, batch, batch.scored)}
 
+    def metrics(self) -> list[str]:
+        """The names of its accuracies."""
+        item = self.test_set()[:1]
+        return list(self.accuracies(item.targets[None], item))
+
 
 def require_count(count: int) -> None:
     require(count >= 1, f"the number of items must be at least 1, got {count}")

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from icecore.errors import Advice, InputError, Interrupted, require
-from icecore.models import MODELS, Model, has_fast_path
+from icecore.models import MODELS, Model, is_shipped
 from icecore.models.check import require_model
 from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
-from icecore.training.config import Optimization, RunConfig
+from icecore.training.config import Optimization, RunConfig, numbered
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
 from icecore.training.parallel import Parallel, Parts
@@ -31,7 +31,8 @@ class Runs:
     config: RunConfig
     result: dict[str, Any]
     population: Population
-    path: Path | None
+    metrics: list[dict[str, Any]]  # step and each seed's loss, and where it was measured accuracy and test loss
+    path: Path | None = None
 
     @property
     def accuracy(self) -> list[float]:
@@ -89,24 +90,21 @@ def train(
     for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
         parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
     if out is None:
-        result, population = train_run(config, where, cadence, None, with_body, watch, parts)
-        return Runs(config, result, population, None)
+        return Runs(config, *train_run(config, where, cadence, None, with_body, watch, parts))
     require_loadable(config)
     folder = RunFolder.of(config, Path(out))
     if folder.is_complete and not overwrite:
         return replace(kept(folder, where), config=config)
     if not parts.parallel.is_first:
-        result, population = train_run(config, where, cadence, None, with_body, None, parts)
-        return Runs(config, result, population, folder.path)
+        return Runs(config, *train_run(config, where, cadence, None, with_body, None, parts), folder.path)
     try:
         with folder.begun(config, resume, overwrite):
             if folder.is_complete:  # another process was quicker
                 return replace(kept(folder, where), config=config)
-            result, population = train_run(config, where, cadence, folder, with_body, watch, parts)
+            return Runs(config, *train_run(config, where, cadence, folder, with_body, watch, parts), folder.path)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
         raise Interrupted(f"{error}; go on with the same command{flag}") from None
-    return Runs(config, result, population, folder.path)
 
 
 def config_of(
@@ -132,7 +130,7 @@ def config_of(
         sizes=preset_sizes(task, positions),
         trainable=trainable,
         optimization=Optimization(**{**vars(base), **optimization}),
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        seeds=numbered(seeds),
         data_seed=data_seed,
         precision=precision,
     )
@@ -145,7 +143,7 @@ def load(path: Path | str, device: str = "auto") -> Runs:
 
 def kept(folder: RunFolder, device: torch.device) -> Runs:
     config, population = folder.load(device)
-    return Runs(config, stored_result(folder), population, folder.path)
+    return Runs(config, stored_result(folder), population, list(folder.metrics()), folder.path)
 
 
 def require_sound(config: RunConfig) -> None:
@@ -154,7 +152,7 @@ def require_sound(config: RunConfig) -> None:
     if type(task) is not TASKS.get(task.name):
         file = "" if task.source_file is None else f"{task.source_file}:"
         require_task(lambda: task, f"{file}{type(task).__name__}")
-    if not has_fast_path(config.model):
+    if not is_shipped(config.model):
         may_look_ahead = not answers_come_later(config.task.test_set())
         require_model(config.model, config.sizes, config.task.max_length, may_look_ahead)
 
@@ -207,6 +205,7 @@ __all__ = [
     "device_name",
     "evaluate",
     "load",
+    "numbered",
     "pick_device",
     "pick_precision",
     "require_sound",

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -164,6 +164,11 @@ class RunConfig:
     def run_id(self) -> str:
         """Names the run: any change of the config gives another one."""
         return name_of(self.as_json())
+
+
+def numbered(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """The seeds: 3 are 0, 1 and 2."""
+    return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
 def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:

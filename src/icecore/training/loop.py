@@ -81,8 +81,10 @@ def train_run(
     with_body: bool = False,
     watch: Watch | None = None,
     parts: Parts = Parts(),
-) -> tuple[dict[str, Any], Population]:
-    """Train a population to the end, from its last checkpoint if there is one; the result and the population.
+) -> tuple[dict[str, Any], Population, list[dict[str, Any]]]:
+    """Train a population to the end, from its last checkpoint if there is one.
+
+    The result, the population, and a row for each step that was looked at.
 
     Of several processes the first one has the folder.
     """
@@ -126,7 +128,7 @@ def train_run(
         raise
     if folder is not None:
         folder.finish(result, population, with_body)
-    return result, population
+    return result, population, trainer.rows
 
 
 class Trainer:
@@ -143,7 +145,7 @@ class Trainer:
         self.replay = Replay(self.steps) if captures else None
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
         self.works = WorkStream(stream, config.model, grouped=captures, parts=parts)
-        self.test_losses: list[tuple[int, list[float]]] = []
+        self.rows: list[dict[str, Any]] = []  # what was seen of each step that was looked at
         self.step = 0
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
@@ -188,13 +190,12 @@ class Trainer:
         return InputError(f"{what}; {saved}; {way_out}")
 
     def report(self, progress: Progress, watch: Watch | None) -> None:
+        row: dict[str, Any] = {"step": progress.step, "loss": progress.loss}
+        if progress.accuracy is not None:
+            row |= {"accuracy": progress.accuracy, "test_loss": progress.test_loss}
+        self.rows.append(row)
         if self.folder is not None:
-            row: dict[str, Any] = {"step": progress.step, "loss": progress.loss}
-            if progress.accuracy is not None:
-                row |= {"accuracy": progress.accuracy, "test_loss": progress.test_loss}
             self.folder.append_metrics(row)
-        if progress.test_loss is not None:
-            self.test_losses.append((progress.step, progress.test_loss))
         if watch is not None:
             watch(progress)
 
@@ -215,8 +216,7 @@ class Trainer:
                 self.saved_step = self.step
                 self.steps.set_state(self.step, tensors)
             self.folder.forget_metrics_after(self.step)
-            rows = self.folder.metrics()
-            self.test_losses = [(row["step"], row["test_loss"]) for row in rows if "test_loss" in row]
+            self.rows = list(self.folder.metrics())
         step = self.parallel.share(self.step, self.steps.state(), self.population.device)
         if step != self.step:
             self.step = step
@@ -229,7 +229,8 @@ class Trainer:
         """
         if not isinstance(self.config.task, Language):
             return {}
-        steps, losses = zip(*self.test_losses, (self.config.optimization.steps, at_the_end), strict=True)
+        measured = [(row["step"], row["test_loss"]) for row in self.rows if row.get("test_loss") is not None]
+        steps, losses = zip(*measured, (self.config.optimization.steps, at_the_end), strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
         return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import LSTM, Model, Sizes, Transformer, dense, initialize, lstm, packed, trained_names
+from icecore.models import LSTM, Model, Sizes, Transformer, computes_as, dense, initialize, lstm, packed, trained_names
 from icecore.models.chunked import chunked_cross_entropy
 from icecore.models.dense import Windows
 from icecore.models.lstm import PackedSequences
@@ -51,7 +51,7 @@ class Population:
         self.rounded: dict[bool, Tensor] = {}
         self.trained: dict[str, Tensor] = {}
         body_type = dtype if dtype == torch.float64 else precision.dtype
-        is_rounded = body_type != dtype and type(model) is Transformer
+        is_rounded = body_type != dtype and computes_as(model, Transformer)
         in_body_type = {name for name in names if is_rounded and packed.is_of_body_type(name)}
         leaves: dict[str, Tensor] = {}
         copies: dict[str, Tensor] = {}

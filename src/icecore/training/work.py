@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models import LSTM, Model, Positions, Transformer
+from icecore.models import LSTM, Model, Positions, Transformer, computes_as
 from icecore.models.dense import SHORTEST, Windows
 from icecore.models.lstm import PackedSequences, pack_sequences, reached
 from icecore.models.packing import Packing, pack
@@ -68,11 +68,11 @@ def works(
     sizes: Rounding | None = None,
 ) -> Works:
     """A long batch as consecutive steps of `rows` each, in the form that the model's fast path reads."""
-    if type(model) is Transformer:
+    if computes_as(model, Transformer):
         if batch.tokens.shape[1] >= SHORTEST and bool(batch.scored.all()):
             return WindowWorks(batch, rows)
         return PackedWorks(vocabulary, batch, rows, None if sizes is None else sizes.of_nodes)
-    if type(model) is LSTM:
+    if computes_as(model, LSTM):
         return SequenceWorks(batch, rows, sizes)
     return PlainWorks(batch, rows)
 

@@ -39,14 +39,15 @@ OTHERS = (ORANGE, PURPLE, SKY, GREY)
 
 @dataclass(frozen=True)
 class Point:
-    """One width of one line of one task: accuracies in %."""
+    """One width of one line of one task: accuracies in %, the least first."""
 
     task: str
     line: str
     width: int
     values: tuple[float, ...]
-    floor: float
+    floor: float | None
     widths: tuple[int, ...]  # of the whole figure, recorded or not
+    seeds: tuple[int, ...] = ()  # whose values they are, in their order
 
 
 def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
@@ -112,7 +113,8 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
             aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # so that none hides another
             places = [width * aside for width in widths]
             draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
-        panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
+        if here[0].floor is not None:
+            panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
         ticks_at(panel, widths)
         panel.set_xlim(widths[0] / 1.25, widths[-1] * 1.25)
         panel.set_ylim(0, 104)

@@ -1,6 +1,7 @@
 """What an analysis is, and what it is given to look at."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from icecore.analysis.moments import Moments, Positions, in_parts, moments_of, streams_of
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, require, unknown_name
 from icecore.models import Model, Transformer, initialize
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
@@ -45,13 +46,18 @@ class Subject:
 
     @property
     def transformer(self) -> Transformer:
-        """The model, for what looks at blocks and heads."""
-        if type(self.model) is not Transformer:  # a subclass may compute something else
-            raise InputError(
-                f"only transformers are looked into; the run has the model {self.model.name}, which a function of "
-                "yours can look at: --what FILE.py:FUNCTION"
-            )
-        return self.model
+        """The model, for what looks at blocks and heads: a transformer, or a subclass that has the same places."""
+        model = self.model
+        if isinstance(model, Transformer) and "hook" in inspect.signature(type(model).hidden).parameters:
+            tokens = self.sample.tokens[:1].to(self.parameters["token"].device)
+            told = model.trace(self.parameters, tokens)
+            missing = [name for name in streams_of(model) if name not in told]
+            require(not missing, f"hidden of {model.name} tells its hook of no {', '.join(missing)}, as it must")
+            return model
+        raise InputError(
+            f"only transformers are looked into; the run has the model {model.name}, which a function of "
+            "yours can look at: --what FILE.py:FUNCTION"
+        )
 
     @property
     def both(self) -> dict[str, dict[str, Tensor]]:
