@@ -8,7 +8,9 @@ import pytest
 from made_up import record_of
 from small_sweep import CELLS
 
+import icecore as ice
 from icecore.cli import main
+from icecore.errors import InputError
 from icecore.models import MODELS, Transformer
 from icecore.reporting.comparison import points_of, table_of
 from icecore.reporting.figures.widths import Point, styles_of
@@ -127,6 +129,58 @@ def test_a_table_has_dashes_ranges_and_counts():
         ("width", "16", "32"),
         [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0, 2 seeds"), ("U only", "-", "-")],
     )
+
+
+def test_seeds_may_be_named_and_other_measurements_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--digits", "2", "--test-size", "50", "--widths", "16", "--trainable", "embeddings", "--seeds", "5,3"]
+    command = ["compare", "decimal-addition", *SHORT[2:], *flags]
+    assert main([*command, "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+    records = {record["seed"]: record for record in Records(tmp_path / "runs").read()}
+    assert records.keys() == {3, 5}
+    assert [100 * records[seed]["accuracy"] for seed in point["seeds"]] == point["values"] == sorted(point["values"])
+    assert main([*command, "--metric", "digit_accuracy", "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
+    assert point["values"] == sorted(100 * record["digit_accuracy"] for record in records.values())
+    assert point["floor"] is None
+    assert main([*command, "--metric", "exact_match", "--figure", "a.png"]) == 0
+    shown = capsys.readouterr().out
+    assert "test exact match in %, median of 2 seeds" in shown
+    assert "measured too: --metric accuracy, --metric digit_accuracy" in shown
+    assert main([*command, "--metric", "exact"]) == 2
+    assert "did you mean 'exact_match'?" in capsys.readouterr().err
+
+
+def test_tasks_of_one_name_stand_apart(tmp_path):
+    tasks = [make_task(REVERSAL, settings={"length": length}) for length in (5, 6)]
+    bodies = {"transformer": [Transformer(width=16)]}
+    training = {"steps": 2, "batch": 8, "warmup_steps": 1, "device": "cpu"}
+    told: list[tuple[str, int]] = []
+    found = ice.compare(
+        tasks,
+        bodies,
+        ["all"],
+        1,
+        out=tmp_path,
+        watch=lambda name, progress: told.append((name, progress.step)),
+        **training,
+    )
+    assert [(point.task, point.line) for point in found] == [
+        ("reversal, length 5", "Normal"),
+        ("reversal, length 6", "Normal"),
+    ]
+    assert ("reversal, Normal 16, seed 0", 2) in told
+    cells = [cell for task in tasks for cell in comparison(task, bodies, ["all"])]
+    assert [row[0] for row in table_of(cells, found, 1)[1]] == [
+        "reversal, length 5, Normal",
+        "reversal, length 6, Normal",
+    ]
+    twice = [*comparison(tasks[0], bodies, ["all"]), *comparison(tasks[0], bodies, ["all"], optimization={"lr": 0.1})]
+    with pytest.raises(InputError, match="two different cells are called 'reversal, Normal 16'"):
+        points_of(twice, 1, Records(tmp_path))
+    with pytest.raises(InputError, match="reversal, Normal 16, seed 0 failed: "):
+        ice.compare(tasks[0], bodies, ["all"], 1, out=tmp_path, lr=1e30, **training)
 
 
 def test_the_floor_of_a_comparison_is_the_best_rule(tmp_path):

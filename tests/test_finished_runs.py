@@ -8,10 +8,12 @@ import pytest
 import torch
 from small_runs import FLAGS, MODEL, TASK, copied, run_json, train_whole
 
+import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import load_tensors, save_tensors
-from icecore.training import RunFolder
+from icecore.tasks import Needle
+from icecore.training import RunFolder, evaluate
 
 whole = pytest.fixture(scope="module")(train_whole)
 
@@ -35,6 +37,54 @@ def test_evaluate_show_and_export(whole, tmp_path, capsys):
     capsys.readouterr()
     assert main(["export", str(whole.path), str(tmp_path / "hf")]) == 2
     assert "is not empty" in capsys.readouterr().err
+
+
+def test_a_run_is_measured_on_other_items(tmp_path, capsys):
+    flags = ["--max-pairs", "2", "--values", "20", "--vocabulary", "40", "--test-size", "50", "--width", "16"]
+    short = ["--steps", "3", "--batch", "8", "--warmup-steps", "1", "--device", "cpu", "--positions", "7"]
+    run = run_json(capsys, "train", "needle", *flags, *short, "--out", tmp_path, "--json")["run"]
+    longer = run_json(capsys, "evaluate", run, "--max-pairs", "3", "--test-size", "80", "--json")
+    task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=80)
+    assert longer["floors"] == task.floors()
+    assert longer["settings"] == {"max_pairs": "3", "test_size": "80"}
+    runs = ice.load(run, "cpu")
+    assert longer["accuracy"] == evaluate(runs.population, task, task.test_set())["accuracy"]
+    assert main(["evaluate", run, "--max-pairs", "3"]) == 0
+    assert capsys.readouterr().out.startswith("on max_pairs 3\n")
+    for setting, message in (
+        (["--max-pairs", "4"], "7 positions, and with these settings items have up to 9 tokens: train one with --pos"),
+        (["--vocabulary", "41"], "the run knows 40 tokens, and with these settings needle has 41"),
+        (["--pairs", "4"], "unknown flag of evaluate needle 'pairs'"),
+    ):
+        assert main(["evaluate", run, *setting]) == 2
+        assert message in capsys.readouterr().err
+    too_long = Needle(max_pairs=9, values=20, vocabulary=40, test_size=5)
+    with pytest.raises(InputError, match="the model has 7 positions, and items 19 tokens"):
+        evaluate(runs.population, too_long, too_long.test_set())
+    other = Needle(max_pairs=2, values=60, vocabulary=90, test_size=50)
+    with pytest.raises(InputError, match="the model knows tokens up to 39, not "):
+        evaluate(runs.population, other, other.test_set())
+
+
+def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
+    copied(whole, tmp_path / "out")
+    (tmp_path / "out" / "needle" / "broken").mkdir()
+    (tmp_path / "out" / "needle" / "broken" / "config.json").write_text("{}")
+    (row,) = run_json(capsys, "show", tmp_path / "out", "--json")["runs"]
+    assert row["accuracy"] == whole.result["accuracy"]
+    assert (row["task"], row["width"], row["trained"], row["seeds"]) == ("needle", 16, "embeddings", [0, 1])
+    assert main(["show", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr()
+    assert whole.path.name in shown.out
+    assert "broken is damaged and left out" in shown.err
+    assert main(["show", str(tmp_path / "nothing")]) == 2
+    assert "is no run" in capsys.readouterr().err
+
+
+def test_metrics_are_those_of_the_folder(whole):
+    assert whole.metrics == list(RunFolder(whole.path).metrics()) == ice.load(whole.path, "cpu").metrics
+    assert whole.metrics[-1]["step"] == 12
+    assert [len(row["loss"]) for row in whole.metrics] == [2] * 12
 
 
 def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):

@@ -14,7 +14,8 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.own_files import hash_of
 from icecore.seeding import make_generator
-from icecore.tasks import find_task, make_task
+from icecore.tasks import TASKS, find_task, make_task
+from icecore.training import config_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 SMALL = ["--width", "16", "--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
@@ -267,6 +268,18 @@ def test_a_stream_leaves_alone_what_a_task_keeps():
     assert held_out & set(task.items(task.draw(20_000, make_generator(1, "draws")))), "some have to be replaced"
     assert not held_out & set(task.items(task.sample(20_000, make_generator(1, "draws"))))
     assert all(torch.equal(part, kept) for part, kept in zip(pool.parts(), before, strict=True))
+
+
+def test_a_registered_class_that_has_changed_is_another_task(monkeypatch):
+    reversal = find_task(f"{EXAMPLE}:Reversal")
+    names = []
+    for text in ("1", "2"):
+        other = type("Mine", (reversal,), {"name": "mine"})
+        monkeypatch.setattr("icecore.training.config.text_of", lambda _, text=text: text)
+        monkeypatch.setitem(TASKS, "mine", other)
+        names.append(config_of(cast(Any, other)(), MODEL).run_id)
+    assert names[0] != names[1]
+    assert "source" not in config_of(make_task("needle"), MODEL).as_json()["task"]
 
 
 def test_a_task_in_python_is_checked_before_it_trains():

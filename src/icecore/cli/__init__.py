@@ -42,13 +42,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("tasks")(tasks.command)
+app.command("tasks", context_settings=TAKES_TASK_SETTINGS)(tasks.command)
 app.command("targets")(targets.command)
 app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
 app.command("prepare")(prepare.command)
 app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)
 app.command("compare", context_settings=TAKES_TASK_SETTINGS)(compare.command)
-app.command("evaluate")(runs.evaluate_command)
+app.command("evaluate", context_settings=TAKES_TASK_SETTINGS)(runs.evaluate_command)
 app.command("show")(runs.show_command)
 app.command("sample")(sample.command)
 app.command("keep")(runs.keep_command)

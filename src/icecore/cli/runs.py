@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, counted, counting, print_json, print_table
+from icecore.cli.settings import task_settings
+from icecore.cli.sweeps import warn
 from icecore.cli.train import parse_seeds, report
 from icecore.errors import InputError, require
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from icecore.analysis.errors import OfLength, OfPlace
-    from icecore.tasks import Batch, Item
+    from icecore.tasks import Batch, Item, Task
+    from icecore.training import RunConfig
 
 RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
 
@@ -27,6 +30,7 @@ class Format(StrEnum):
 
 
 def evaluate_command(
+    context: typer.Context,
     run: Path = RUN,
     by_length: bool = typer.Option(False, "--by-length", help="Show how long the items are that it gets wrong."),
     by_place: bool = typer.Option(
@@ -42,6 +46,9 @@ def evaluate_command(
 
     An item is wrong if any token of it that is scored is wrong; of decimal addition, preset released, that is the
     padding after a shorter sum as well.
+
+    Settings of the task are flags: a run can be measured on longer items, or on more of them (--test-size), as far
+    as it has positions for them (icecore train --positions).
     """
     from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
     from icecore.process import prepare
@@ -57,22 +64,29 @@ def evaluate_command(
     )
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
-    test = config.task.test_set().to(pick_device(device))
+    settings = task_settings(context, type(config.task))
+    task = other_task(config, settings) if settings else config.task
+    test = task.test_set().to(pick_device(device))
     with contextlib.ExitStack() as stack:
         stream = None if errors is None else stack.enter_context(write_whole(errors))  # fails now, not after the work
         on_rows = stack.enter_context(counting(len(test), "evaluating"))
         predictions, loss = predict(population, test, on_rows=on_rows)
         wrong = wrong_items(predictions, test)
-        items = config.task.items(test) if by_length or errors is not None else []
+        items = task.items(test) if by_length or errors is not None else []
         if stream is not None:
             write_errors(stream, config.seeds, items, wrong, predictions, test)
-    result = stored_result(folder) | measured(config.task, test, predictions, loss)
+    result = stored_result(folder) | measured(task, test, predictions, loss)
+    if settings:
+        result |= {"settings": settings, "floors": task.floors()}
+        result.pop("train_accuracy", None)
     lengths = errors_by_length(items, wrong) if by_length else []
     if by_length:
         result["by_length"] = [dataclasses.asdict(each) for each in lengths]
     places = accuracy_by_place(predictions, test) if by_place else []
     if by_place:
         result["by_place"] = [dataclasses.asdict(each) for each in places]
+    if settings and not json:
+        print(f"on {', '.join(f'{name} {value}' for name, value in settings.items())}")
     report(Runs(config, result, population, [], run), json)
     if by_length and not json:
         print_lengths(config.seeds, lengths)
@@ -80,6 +94,24 @@ def evaluate_command(
         print_places(config.seeds, places)
     if errors is not None and not json:
         print(f"{int(wrong.sum()):,} errors in {errors}")
+
+
+def other_task(config: "RunConfig", settings: dict[str, str]) -> "Task":
+    """The run's task with other settings, if the model can read its items."""
+    from icecore.tasks.loading import with_settings
+    from icecore.training.imitation_target import with_target
+
+    task = with_target(with_settings(config.task, settings))
+    require(
+        task.vocab_size == config.sizes.vocab_size,
+        f"the run knows {config.sizes.vocab_size} tokens, and with these settings {task.name} has {task.vocab_size}",
+    )
+    require(
+        task.max_length <= config.sizes.positions,
+        f"the run has {config.sizes.positions} positions, and with these settings items have up to {task.max_length} "
+        f"tokens: train one with --positions {task.max_length}",
+    )
+    return task
 
 
 def write_errors(
@@ -126,12 +158,19 @@ def some_of(answers: "Sequence[Sequence[int]]", most: int = 4) -> str:
     return ", ".join(texts) + (f" and {len(answers) - most:,} more" if len(answers) > most else "")
 
 
-def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
-    """Show a run's config, how far it is, and its result."""
+def show_command(
+    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs, which are listed."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Show a run's config, how far it is, and its result; or which runs a folder holds."""
     from icecore.store import read_json
     from icecore.training.run_folder import CONFIG, RESULT, RunFolder
 
     folder = RunFolder(run)
+    below = [] if folder.is_begun else sorted(path.parent for path in run.glob(f"**/{CONFIG}"))
+    if below:
+        list_runs(run, below, json)
+        return
     require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
     config = read_json(run / CONFIG)
     require(isinstance(config, dict) and "optimization" in config, f"{run / CONFIG} is damaged: it is no run's config")
@@ -148,6 +187,49 @@ def show_command(run: Path = RUN, json: bool = JSON_OPTION) -> None:
         print(f"{name}: {value}")
     if (result or {}).get("weights") == "float16":
         print("measured before the weights were kept in 16 bits; icecore evaluate measures what is kept")
+
+
+def list_runs(folder: Path, paths: "Sequence[Path]", json: bool) -> None:
+    from icecore.store import read_json
+    from icecore.training.run_folder import CONFIG, RESULT, RunFolder
+
+    rows = []
+    for path in paths:
+        try:
+            config, run = read_json(path / CONFIG), RunFolder(path)
+            result = read_json(path / RESULT) if run.is_complete else {}
+            last = max((row["step"] for row in run.metrics()), default=0)
+            rows.append(
+                {
+                    "run": str(path.relative_to(folder)),
+                    "task": config["task"]["name"],
+                    "model": config["model"]["name"],
+                    **{name: config["model"]["settings"].get(name) for name in ("width", "layers", "init")},
+                    "trained": config["trainable"],
+                    "seeds": config["seeds"],
+                    "step": config["optimization"]["steps"] if run.is_complete else last,
+                    "lr": config["optimization"]["lr"],
+                    "accuracy": result.get("accuracy"),
+                }
+            )
+        except (InputError, KeyError, TypeError, AttributeError) as error:
+            warn(f"{path} is damaged and left out: {error}")
+    if json:
+        print_json({"runs": rows})
+        return
+    numbers = ("width", "layers", "step", "lr")
+    headings = {name: "right" if name in numbers else "left" for name in rows[0]} if rows else {}
+    print_table(
+        f"{counted(len(rows), 'run')} in {folder}",
+        headings,
+        ([in_a_cell(value) for value in row.values()] for row in rows),
+    )
+
+
+def in_a_cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{each:.4f}" if isinstance(each, float) else str(each) for each in value)
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def keep_command(

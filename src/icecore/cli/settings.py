@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from icecore.cli.sweeps import warn
 from icecore.errors import require, unknown_name
 
 if TYPE_CHECKING:
@@ -16,16 +17,20 @@ Command = Any  # click's, which typer has inside or beside it, by version
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
-def task_settings(context: typer.Context, task: str) -> dict[str, str]:
+def task_settings(context: typer.Context, task: "str | type[Task]") -> dict[str, str]:
     """The flags that are the task's, as {"max_pairs": "4", "query": "marker"}."""
-    return read_flags(context, task, task_flags(context, task))
+    from icecore.tasks import find_task
+
+    task_class = find_task(task) if isinstance(task, str) else task
+    return read_flags(context, task if isinstance(task, str) else task.name, task_flags(context, task_class))
 
 
 def settings_given(context: typer.Context, task: str, *models: "type[Model]") -> tuple[dict[str, str], dict[str, str]]:
     """The flags that are the task's, and those that are settings of users' models, which no command knows by itself."""
     from icecore.models import settings_of_model
+    from icecore.tasks import find_task
 
-    of_task = task_flags(context, task)
+    of_task = task_flags(context, find_task(task))
     names = {
         name: name.replace("_", "-")
         for model in models
@@ -43,11 +48,10 @@ def settings_given(context: typer.Context, task: str, *models: "type[Model]") ->
     )
 
 
-def task_flags(context: typer.Context, task: str) -> list[str]:
-    from icecore.tasks import find_task
+def task_flags(context: typer.Context, task_class: "type[Task]") -> list[str]:
     from icecore.tasks.loading import setting_fields
 
-    flags = [field.name.replace("_", "-") for field in setting_fields(find_task(task))]
+    flags = [field.name.replace("_", "-") for field in setting_fields(task_class)]
     own_flags = flags_of(context.command)
     for flag in flags:
         require(flag not in own_flags, taken(flag, context.command))
@@ -95,7 +99,12 @@ def checked_task(name: str, preset: str, settings: dict[str, str]) -> "Task":
     """The task; one of the user's own must keep the contract, so that what it breaks is told before it breaks us."""
     from icecore.tasks import TASKS, make_task
     from icecore.tasks.check import require_task
+    from icecore.tasks.rejection import what_is_rejected
 
     if name in TASKS:
         return make_task(name, preset, settings)
-    return require_task(lambda: make_task(name, preset, settings), name)
+    made = require_task(lambda: make_task(name, preset, settings), name)
+    rejected = what_is_rejected(made)
+    if rejected is not None and rejected.is_much:
+        warn(str(rejected))
+    return made

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.settings import clash_of_flags
+from icecore.cli.settings import clash_of_flags, task_settings
 from icecore.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def command(
     """List the tasks: versions, presets, vocabulary, length, and floors.
 
     A floor is the accuracy of a simple rule that needs no learning, mostly counted on the test items: a trained
-    model says something only above it.
+    model says something only above it. With other settings: icecore tasks needle --max-pairs 4.
     """
     from icecore.tasks import TASKS, find_task
 
@@ -34,7 +34,7 @@ def command(
             raise InputError(f"--check takes the class to check; drop the other argument, '{task}'")
         check_one(context, check, json)
     elif task is not None:
-        show_one(find_task(task), json)
+        show_one(find_task(task), task_settings(context, task), json)
     elif json:
         print_json({"tasks": [describe(task_class) for task_class in TASKS.values()]})
     else:
@@ -58,10 +58,10 @@ def command(
         print("\nicecore tasks TASK shows a task's example and settings.")
 
 
-def describe(task_class: "type[Task]") -> dict:
+def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -> dict:
     from icecore.tasks import make_task
 
-    task = make_task(task_class)
+    task = make_task(task_class, settings=settings)
     try:
         return {
             "name": task.name,
@@ -83,10 +83,13 @@ def floors_in_words(floors: dict[str, float]) -> str:
     return ", ".join(words) or "(from the prepared text)"
 
 
-def show_one(task_class: "type[Task]", json: bool) -> None:
+def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> None:
+    from icecore.tasks import make_task
     from icecore.tasks.loading import setting_fields
+    from icecore.tasks.rejection import what_is_rejected
 
-    description = describe(task_class)
+    description = describe(task_class, settings)
+    rejected = None if task_class.name == "language" else what_is_rejected(make_task(task_class, settings=settings))
     if json:
         print_json(description)
         return
@@ -103,13 +106,18 @@ def show_one(task_class: "type[Task]", json: bool) -> None:
             for field in setting_fields(task_class)
         ),
     )
-    print(f"\nvocabulary {description['vocab_size']:,}, length {description['max_length']}")
+    given = ", ".join(f"{name} {value}" for name, value in settings.items())
+    print(f"\nwith {given or 'the settings released'}:")
+    print(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
     print(f"floors: {floors_in_words(description['floors'])}")
+    if rejected is not None:
+        print(rejected)
 
 
 def check_one(context: typer.Context, spec: str, json: bool) -> None:
     from icecore.tasks import find_task, make_task
     from icecore.tasks.check import Finding, check_task
+    from icecore.tasks.rejection import what_is_rejected
 
     task_class = find_task(spec)
     findings = []
@@ -133,3 +141,6 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
         raise InputError(f"{spec} breaks the contract: {problems[0]}{others}")
     if not json:
         print(f"{spec} keeps the contract.")
+        rejected = what_is_rejected(make_task(task_class))
+        if rejected is not None:
+            print(rejected)

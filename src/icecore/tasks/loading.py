@@ -26,14 +26,24 @@ def make_task(name: str | type[Task], preset: str = "released", settings: Mappin
     task_class = find_task(name) if isinstance(name, str) else name
     if preset not in task_class.presets:
         raise unknown_name(f"preset of {task_class.name}", preset, task_class.presets)
-    fields = {field.name: field for field in setting_fields(task_class)}
+    return task_class(**{**task_class.presets[preset], **parsed(task_class, settings or {})})
+
+
+def with_settings(task: Task, settings: Mapping[str, object]) -> Task:
+    """The same task with other `settings`; values may be strings."""
+    own = {field.name: getattr(task, field.name) for field in setting_fields(type(task))}
+    return type(task)(**{**own, **parsed(type(task), settings)})
+
+
+def parsed(task_class: type[Task], settings: Mapping[str, object]) -> dict[str, object]:
+    names = [field.name for field in setting_fields(task_class)]
     types_of = typing.get_type_hints(task_class)
-    values = dict(task_class.presets[preset])
-    for key, value in (settings or {}).items():
-        if key not in fields:
-            raise unknown_name(f"setting of {task_class.name}", key, fields)
+    values = {}
+    for key, value in settings.items():
+        if key not in names:
+            raise unknown_name(f"setting of {task_class.name}", key, names)
         values[key] = parse_value(key, value, types_of[key]) if isinstance(value, str) else value
-    return task_class(**values)
+    return values
 
 
 def setting_fields(task_class: type[Task]) -> list[dataclasses.Field]:

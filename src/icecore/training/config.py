@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import icecore
 from icecore.errors import InputError, require, require_choices, unknown_name
 from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, settings_of_model, trained_names
 from icecore.own_files import hash_of
@@ -212,11 +213,12 @@ def require_unchanged(value: Mapping[str, Any], made: Task | Model, name: str, k
 def origin_of(made: Task | Model) -> dict[str, str | None]:
     """Of a user's, its class, a hash of its file, and where that lay, which is no part of a run's name.
 
-    Of a model that Python has registered, a hash of the class's own text, as far as it can be had.
+    Of one that Python has registered, a hash of the class's own text, as far as it can be had.
     """
     if made.source_text is not None:
         return {"class": type(made).__name__, "source": hash_of(made.source_text), "file": made.source_file}
-    text = text_of(type(made)) if isinstance(made, Model) and type(made) not in SHIPPED else None
+    is_ours = type(made).__module__.partition(".")[0] == icecore.__name__
+    text = None if is_ours else text_of(type(made))
     return {} if text is None else {"source": hash_of(text)}
 
 

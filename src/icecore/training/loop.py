@@ -239,6 +239,9 @@ def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
     """Each seed's accuracies, by name, and its loss, in all units; `on_rows` is told how many rows are done."""
+    sizes, longest, largest = population.sizes, batch.tokens.shape[1], int(batch.tokens.max())
+    require(longest <= sizes.positions, f"the model has {sizes.positions} positions, and items {longest} tokens")
+    require(largest < sizes.vocab_size, f"the model knows tokens up to {sizes.vocab_size - 1}, not {largest}")
     return measured(task, batch, *predict(population, batch, on_rows=on_rows))
 
 
