@@ -115,8 +115,8 @@ def test_a_disk_that_is_full_when_a_model_is_exported(tmp_path, whole, monkeypat
 
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "save_pretrained", full)
     assert main(["export", str(whole.path), str(tmp_path / "exported")]) == 2
-    assert "No space left on device; free it" in capsys.readouterr().err
-    assert not (tmp_path / "exported").exists()
+    assert "exported: No space left on device; choose another path or free it" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path, whole):

@@ -45,7 +45,9 @@ def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Also torch's: on a GPU it is a RuntimeError of a class of its own, on a CPU one like any other."""
     return (
-        isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error)
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or any(words in str(error) for words in ("allocate memory", "std::bad_alloc"))
     )
 
 

@@ -34,7 +34,7 @@ def features_of(
     model: Model, parameters: Parameters, batch: Batch
 ) -> tuple[Float[Tensor, "place width"], Int64[Tensor, " place"]]:
     """What the unembedding would read at scored positions, and what it should say there."""
-    device = parameters["token"].device
+    device = next(iter(parameters.values())).device
     found = []
     for part in in_parts(batch):
         rows = part.to(device)

@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(in_words(error))
     except Exception as error:
         if USAGE_ERROR is not None and isinstance(error, USAGE_ERROR):
-            return fail(error.format_message())  # type: ignore[attr-defined]
+            return fail(error.format_message() or "name what to do; see --help")  # type: ignore[attr-defined]
         if is_out_of_memory(error):
             return fail("out of memory; take a smaller size")
         raise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.runs import RUN
+from icecore.cli.runs import RUN, require_elsewhere
 from icecore.cli.watching import watching_stages
 from icecore.errors import InputError, require, unknown_name
 
@@ -53,11 +53,14 @@ def analyze_command(
     from icecore.analysis.moments import POSITIONS
     from icecore.process import prepare
     from icecore.reporting.inside import Look, Request, Subject, chosen, draw, look_inside
-    from icecore.store import provenance, remember_source, write_json
+    from icecore.store import provenance, remember_source, require_writable, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
     prepare()
     remember_source()
+    require_elsewhere(run, out, figures)
+    if out is not None:
+        require_writable(out)
     if positions not in POSITIONS:
         raise unknown_name("choice of positions", positions, list(POSITIONS))
     pair = None if components is None else parse_components(components)

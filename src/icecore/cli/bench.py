@@ -62,10 +62,12 @@ def command(
     padded, items from plain Python; needs the extra huggingface). All are ms for one step of one seed.
     """
     from icecore.process import prepare
-    from icecore.store import remember_source
+    from icecore.store import remember_source, require_writable
 
     for flag, value in (("task", task), ("width", width), ("layers", layers), ("out", out)):
         require(value is None or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
+    if out is not None:
+        require_writable(out)
     prepare()
     remember_source()
     if what is What.data:

@@ -31,7 +31,9 @@ def command(
     preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
     split: Split = typer.Option(Split.test, help="Items to test on, or to train on."),
     count: int | None = typer.Option(
-        None, help="Write only the first COUNT items. A stream of training items has no end; there it is 1,000."
+        None,
+        max=10**12,
+        help="Write only the first COUNT items. A stream of training items has no end; there it is 1,000.",
     ),
     seed: int = typer.Option(0, help="Seed of a stream of training items."),
     out: Path | None = typer.Option(None, help="Write to this file; without it, to standard output."),

@@ -55,4 +55,4 @@ def print_table(title: str, columns: dict[str, str], rows: Iterable[Iterable[str
         table.add_row(*row)
     print(title)
     # Piped output is not cut at a terminal's width.
-    Console(width=None if Console().is_terminal else 160).print(table)
+    Console(width=None if Console().is_terminal else 160, markup=False, emoji=False).print(table)

@@ -155,6 +155,7 @@ def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence
     if not only:
         return cells
     for part in only:
+        require(bool(part.strip()), "--only '' names no cell; drop it, or give part of a cell's label")
         known = ", ".join(cell.label for cell in cells[:3])
         require(any(part in cell.label for cell in cells), f"no cell's label has '{part}'; such as: {known}")
     return [cell for part in only for cell in cells if part in cell.label]

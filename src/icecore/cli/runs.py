@@ -53,15 +53,12 @@ def evaluate_command(
     from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
     from icecore.process import prepare
     from icecore.store import write_whole
-    from icecore.training import RunFolder, Runs, pick_device, stored_result
+    from icecore.training import RunFolder, Runs, pick_device
     from icecore.training.loop import measured
     from icecore.training.population import predict
 
     prepare()
-    require(
-        errors is None or errors.resolve().parent != run.resolve(),
-        f"{run} holds the run alone: write the errors elsewhere than to {errors}",
-    )
+    require_elsewhere(run, errors)
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
     settings = task_settings(context, type(config.task))
@@ -75,7 +72,7 @@ def evaluate_command(
         items = task.items(test) if by_length or errors is not None else []
         if stream is not None:
             write_errors(stream, config.seeds, items, wrong, predictions, test)
-    result = stored_result(folder) | measured(task, test, predictions, loss)
+    result = folder.result() | measured(task, test, predictions, loss)
     if settings:
         result |= {"settings": settings, "floors": task.floors()}
         result.pop("train_accuracy", None)
@@ -94,6 +91,13 @@ def evaluate_command(
         print_places(config.seeds, places)
     if errors is not None and not json:
         print(f"{int(wrong.sum()):,} errors in {errors}")
+
+
+def require_elsewhere(run: Path, *files: Path | None) -> None:
+    """Nothing is written into the folder of a run but by training."""
+    for file in files:
+        is_within = file is not None and run.resolve() in (file.resolve(), *file.resolve().parents)
+        require(not is_within, f"{run} holds the run alone: write elsewhere than to {file}")
 
 
 def other_task(config: "RunConfig", settings: dict[str, str]) -> "Task":
@@ -163,8 +167,7 @@ def show_command(
     json: bool = JSON_OPTION,
 ) -> None:
     """Show a run's config, how far it is, and its result; or which runs a folder holds."""
-    from icecore.store import read_json
-    from icecore.training.run_folder import CONFIG, RESULT, RunFolder
+    from icecore.training.run_folder import CONFIG, RunFolder, read_config
 
     folder = RunFolder(run)
     below = [] if folder.is_begun else sorted(path.parent for path in run.glob(f"**/{CONFIG}"))
@@ -172,17 +175,16 @@ def show_command(
         list_runs(run, below, json)
         return
     require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
-    config = read_json(run / CONFIG)
-    require(isinstance(config, dict) and "optimization" in config, f"{run / CONFIG} is damaged: it is no run's config")
+    config = read_config(run)
     rows = list(folder.metrics())
-    result = read_json(run / RESULT) if folder.is_complete else None
+    result = folder.result() if folder.is_complete else None
     if json:
         print_json({"config": config, "result": result, "last": rows[-1] if rows else None})
         return
     for part, value in config.items():
         print(f"{part}: {value}")
     if result is None:
-        print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization']['steps']} steps logged")
+        print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization'].get('steps')} steps logged")
     for name, value in (result or {}).items():
         print(f"{name}: {value}")
     if (result or {}).get("weights") == "float16":
@@ -264,6 +266,7 @@ def export_command(
 
     from icecore.models import Transformer, computes_as
     from icecore.models.huggingface import to_huggingface, to_huggingface_tokenizer
+    from icecore.store import filled_whole
     from icecore.tasks import Language
     from icecore.text import load_tokenizer
     from icecore.text.formats import END
@@ -283,16 +286,11 @@ def export_command(
         tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)
         for settings in (network.config, network.generation_config):
             settings.eos_token_id = settings.bos_token_id = config.task.text.end_token
-    existed = folder.exists()
-    try:
-        network.save_pretrained(folder)
-        if tokenizer is not None:
-            tokenizer.save_pretrained(folder)
-    except (OSError, safetensors.SafetensorError) as error:  # which is what safetensors makes of one
-        for file in folder.glob("*"):
-            file.unlink()
-        if not existed:
-            folder.rmdir()
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot write {folder}: {reason}; free it, or choose another folder") from error
+    with filled_whole(folder) as path:
+        try:
+            network.save_pretrained(path)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(path)
+        except safetensors.SafetensorError as error:  # which is what safetensors makes of an OSError
+            raise OSError(str(error)) from error
     print(f"seed {chosen} of {run} to {folder}, as {format}")

@@ -47,7 +47,7 @@ def entry_names(names: Sequence[str]) -> list[str]:
     """The named entries that can be run; `all` is all of those."""
     from icecore.sweeps.paper import ENTRIES
 
-    if list(names) == ["all"]:
+    if "all" in names:
         return [name for name, entry in ENTRIES.items() if entry.cells is not None]
     for name in names:
         if name not in ENTRIES:

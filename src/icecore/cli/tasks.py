@@ -61,8 +61,8 @@ def command(
 def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -> dict:
     from icecore.tasks import make_task
 
-    task = make_task(task_class, settings=settings)
     try:
+        task = make_task(task_class, settings=settings)
         return {
             "name": task.name,
             "version": task.version,

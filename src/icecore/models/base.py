@@ -168,5 +168,6 @@ MOST = {"layers": 1_000, "width": 2**20}  # beyond these there is no memory, and
 
 
 def require_size(name: str, value: int, least: int = 1) -> None:
+    require(type(value) is int, f"{name} must be a whole number, got {value!r}")
     require(value >= least, f"{name} must be at least {least}, got {value}")
     require(value <= MOST.get(name, value), f"{name} must be at most {MOST.get(name, value):,}, got {value:,}")

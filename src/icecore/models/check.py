@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
-from icecore.models.base import Model, Parameters, Sizes, initialize, settings_of_model
+from icecore.models.base import Model, Parameters, Sizes, Spec, initialize, settings_of_model
 from icecore.own_files import load_class
 
 ROWS = 3
@@ -51,7 +51,8 @@ def require_class(model_class: type[Model]) -> None:
         f"{name} has no name of letters, digits, - and _: add  name: ClassVar[str] = '...'",
     )
     roles = getattr(model_class, "roles", None)
-    require(isinstance(roles, tuple), f"{name} has no roles: add  roles: ClassVar[tuple[str, ...]] = (...)")
+    are_names = isinstance(roles, tuple) and all(isinstance(role, str) for role in roles)
+    require(are_names, f"{name} has no roles: add  roles: ClassVar[tuple[str, ...]] = (...)")
     require("width" in settings_of_model(model_class), f"{name} has no field  width: int")
 
 
@@ -63,7 +64,11 @@ def require_made(model_class: type[Model], values: dict[str, Any], sizes: Sizes)
     wanted = values.get("width", model.width)
     require(model.width == wanted, f"{name} made with width {wanted} has width {model.width}: let it keep what it gets")
     with of_the_users(f"the specs of {name} cannot be had"):
-        model.specs(sizes)
+        specs = model.specs(sizes)
+    are_specs = isinstance(specs, dict) and all(isinstance(key, str) and isinstance(specs[key], Spec) for key in specs)
+    require(
+        are_specs and bool(specs), f"specs of {name} must give a dict of Spec by name, gives {type(specs).__name__}"
+    )
     for setting in settings_of_model(model_class):
         value = getattr(model, setting)
         try:

@@ -75,7 +75,10 @@ def by_precision(records: Records) -> dict[str, Precisions]:
         if is_sound(record):
             found[record["setting"]][record["config"]["precision"]].append(record)
         else:
-            records.warn(f"{records.path}: the record of run {record['run']} is damaged and skipped")
+            records.warn(
+                f"{records.path}: the record of run {record['run']} is damaged and skipped; take its line out, and the "
+                "same command trains it again"
+            )
     for each in found.values():
         for runs in each.values():
             runs.sort(key=lambda record: record["seed"])

@@ -1,5 +1,6 @@
 """Whether a record has what the reports read of it, each part of its kind: a damaged one is skipped, not half read."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def has_numbers(value: Any, names: tuple[str, ...] = ()) -> bool:
@@ -59,12 +60,13 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         (
             *("accuracy", "train_accuracy", "exact_match", "loss", "best_loss", "loss_per_byte"),
-            *("seconds", "seeds_at_once", "steps", "trained_parameters", "frozen_parameters"),
+            *("seconds", "steps", "trained_parameters", "frozen_parameters"),
         ),
         is_number,
     ),
     **dict.fromkeys(("setting", "device"), lambda value: isinstance(value, str)),
     **dict.fromkeys(("floors", "loss_floors"), has_numbers),
+    "seeds_at_once": lambda value: type(value) is int and value >= 1,
     "seed": lambda value: type(value) is int,
     "config": is_config,
     "capacity": lambda value: has_numbers(value, CAPACITIES),

@@ -1,9 +1,18 @@
 """Files that are there whole or not at all."""
 
-from icecore.store.files import filled_whole, read_json, remove_remains, try_lock, write_json, write_whole
+from icecore.store.files import (
+    filled_whole,
+    read_json,
+    remove_remains,
+    replacing,
+    require_writable,
+    try_lock,
+    write_json,
+    write_whole,
+)
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
 from icecore.store.records import PLACES, Record, Records
-from icecore.store.tensors import digest, load_tensors, save_tensors
+from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 
 __all__ = [
     "COMMAND_VARIABLE",
@@ -14,11 +23,14 @@ __all__ = [
     "digest",
     "filled_whole",
     "load_tensors",
+    "noted",
     "origin",
     "provenance",
     "read_json",
     "remember_source",
     "remove_remains",
+    "replacing",
+    "require_writable",
     "save_tensors",
     "try_lock",
     "write_json",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from icecore.errors import InputError
+from icecore.errors import InputError, require
 
 
 @contextlib.contextmanager
@@ -50,6 +50,13 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """Find out before the work whether a file can be written there."""
+    require(not path.is_dir(), f"cannot write {path}: it is a folder; name a file")
+    above = next(folder for folder in path.resolve().parents if folder.exists())
+    require(above.is_dir() and os.access(above, os.W_OK), f"cannot write {path}: {above} cannot be written to")
 
 
 @contextlib.contextmanager
@@ -104,7 +111,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read ({error}); it is damaged or no file of icecore; delete it, with its folder if that "
             "is a run, and make it again"

@@ -43,7 +43,7 @@ class Records:
             try:
                 record = json.loads(line)
                 found.append({**record, "run": str(record["run"]), "accuracy": float(record["accuracy"])})
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 self.warn(f"{self.path}, line {number} is damaged and skipped")
         return found
 

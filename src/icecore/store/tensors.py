@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from icecore.errors import InputError
 from icecore.store.files import replacing
 
+Kind = TypeVar("Kind")
 AGAIN = "delete it, and train again (icecore train then needs --resume)"
 
 
@@ -25,11 +26,16 @@ def digest(tensors: Iterable[tuple[str, Tensor]]) -> str:
     return sha.hexdigest()
 
 
+def digest_of_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors with notes (anything JSON can hold) and a checksum; all of it appears, or nothing."""
     # Copies: the format takes no tensors that share their memory.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    metadata = {"notes": json.dumps(notes), "sha256": digest(tensors.items())}
+    text = json.dumps(notes)
+    metadata = {"notes": text, "notes_sha256": digest_of_text(text), "sha256": digest(tensors.items())}
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(tensors, temporary, metadata)
@@ -47,6 +53,22 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"there is no file {path}; check the path") from None
     except (OSError, safetensors.SafetensorError) as error:
         raise InputError(f"{path} is damaged ({error}); {AGAIN}") from error
-    if metadata.get("sha256") != digest(tensors.items()):
+    text = metadata.get("notes", "")
+    are_as_written = metadata.get("notes_sha256") in (None, digest_of_text(text))  # older files have none
+    if metadata.get("sha256") != digest(tensors.items()) or not are_as_written:
         raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
-    return tensors, json.loads(metadata["notes"])
+    try:
+        notes = json.loads(text)
+    except ValueError:
+        notes = None
+    if not isinstance(notes, dict):
+        raise InputError(f"{path} is damaged: it has no notes; {AGAIN}")
+    return tensors, notes
+
+
+def noted(path: Path, notes: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
+    """Of a file's notes, the one of this name, if it is of this kind."""
+    value = notes.get(name)
+    if type(value) is not kind:
+        raise InputError(f"{path} is damaged: {name} is {value!r} in its notes; {AGAIN}")
+    return value

@@ -20,6 +20,7 @@ START_SECONDS, BESIDE_STEPS = 12.0, 1.06
 BENCH_LAYERS = 2
 
 Row = dict[str, Any]
+READ = {"model", "task", "width", "trainable", "ms_per_seed_step"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def rows_by_device(results: Path) -> dict[str, list[Row]]:
     for path in sorted((results / "bench").glob("*.json")):
         try:
             stored = read_json(path)
-            rows = [row for row in stored["rows"] if "ms_per_seed_step" in row]
+            rows = [row for row in stored["rows"] if row.keys() >= READ]
             if rows:
                 found[stored["device"]] += rows
         except (InputError, KeyError, TypeError):

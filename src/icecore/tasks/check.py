@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from icecore.own_files import is_file
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
+from icecore.tasks.loading import setting_fields
 
 DRAWN = 512  # items looked at
 STREAMED = 20_000  # items searched for test items
@@ -42,7 +44,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
         return
     yield Finding("the class can be made with its defaults", None)
     for rule, find_problem in RULES.items():
-        if not is_whole and rule not in REQUIRED_BY_THE_REST and find_problem is not has_floors:
+        if not is_whole and find_problem not in NEEDED:
             continue
         try:
             problem = find_problem(task)
@@ -109,8 +111,14 @@ def has_a_config(task: Task) -> str | None:
         hash(task)
     except TypeError:
         return "the task cannot be hashed: put @dataclass(frozen=True) above it, with fields of hashable types"
+    try:
+        json.dumps({field.name: getattr(task, field.name) for field in setting_fields(type(task))})
+    except (TypeError, ValueError) as error:
+        return f"a setting cannot be kept in a config ({error}): let it be a number, a text, or a tuple of these"
     if "released" not in task.presets:
         return f"presets must have 'released', has {sorted(task.presets)}"
+    if type(task.vocab_size) is not int or type(task.max_length) is not int:
+        return f"vocab_size and max_length must be whole numbers, are {task.vocab_size!r} and {task.max_length!r}"
     if task.vocab_size < 1 or task.max_length < 1:
         return f"vocab_size and max_length must be at least 1, are {task.vocab_size} and {task.max_length}"
     return None
@@ -219,8 +227,33 @@ def has_floors(task: Task) -> str | None:
     if not isinstance(floors, dict) or not floors:
         return "floors must name at least one accuracy that needs no learning, such as {'chance': 0.1}"
     for name, value in floors.items():
+        if not isinstance(name, str):
+            return f"a floor must have a name, not {name!r}"
         if not isinstance(value, float | int) or not 0 <= value <= 1:
             return f"floor '{name}' must be in [0, 1], is {value}"
+    return None
+
+
+def measures_answers(task: Task) -> str | None:
+    """Of right answers; what a task measures else is at hand only after training, when it is too late to mend it."""
+    test = task.test_set()
+    few = test[: min(len(test), 8)]
+    found = task.accuracies(few.targets[None], few)
+    if not isinstance(found, dict) or "accuracy" not in found:
+        return "accuracies must give a dict with 'accuracy' in it"
+    for name, value in found.items():
+        if not isinstance(value, torch.Tensor) or value.shape != (1,):
+            return (
+                f"accuracies must give a number for each seed, a tensor of shape (1,) here, and '{name}' is {value!r}"
+            )
+        if not 0 <= float(value) <= 1:
+            return f"'{name}' of accuracies must be in [0, 1], is {float(value)} where every answer is right"
+    for what, numbers in (("loss_floors", task.loss_floors()), ("loss_units", task.loss_units(few))):
+        if not isinstance(numbers, dict) or not all(isinstance(value, float | int) for value in numbers.values()):
+            return f"{what} must give a dict of numbers, gives {numbers!r}"
+    items = task.items(few)
+    if len(items) != len(few):
+        return f"items must give {len(few)} of {len(few)} rows, gives {len(items)}"
     return None
 
 
@@ -239,4 +272,6 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "a seed decides the draws, and the test set is fixed": is_deterministic,
     "test items are not in the stream": keeps_test_items_out,
     "floors are in [0, 1]": has_floors,
+    "accuracies, losses and items can be had": measures_answers,
 }
+NEEDED = (*REQUIRED_BY_THE_REST.values(), has_floors, measures_answers)  # by every command

@@ -44,7 +44,7 @@ class DecimalAddition(PlainTask):
     }
 
     def __post_init__(self) -> None:
-        require(self.digits >= 1, f"digits must be at least 1, got {self.digits}")
+        require(1 <= self.digits <= 1_000, f"digits must be 1 to 1,000, got {self.digits}")
         require_test_size(self.test_size)
         require_choices(self)
 

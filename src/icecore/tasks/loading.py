@@ -42,7 +42,10 @@ def parsed(task_class: type[Task], settings: Mapping[str, object]) -> dict[str, 
     for key, value in settings.items():
         if key not in names:
             raise unknown_name(f"setting of {task_class.name}", key, names)
-        values[key] = parse_value(key, value, types_of[key]) if isinstance(value, str) else value
+        kind = types_of[key]
+        values[key] = parse_value(key, value, kind) if isinstance(value, str) else value
+        if kind is int and type(values[key]) is not int:
+            raise InputError(f"{key} must be a whole number, got {value!r}")
     return values
 
 

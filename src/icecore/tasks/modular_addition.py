@@ -10,6 +10,8 @@ from icecore.tasks.base import Item
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import RELEASED_SEED
 
+MOST = 2_048
+
 
 @dataclass(frozen=True)
 class ModularAddition(PairTask):
@@ -24,7 +26,7 @@ class ModularAddition(PairTask):
     name: ClassVar[str] = "modular-addition"
 
     def __post_init__(self) -> None:
-        require(self.modulus >= 2, f"modulus must be at least 2, got {self.modulus}")
+        require(2 <= self.modulus <= MOST, f"modulus must be 2 to {MOST:,}, 4 million pairs, got {self.modulus}")
         pairs = self.modulus**2
         require(math.isfinite(self.train_fraction), f"train_fraction must be finite, got {self.train_fraction}")
         require(

@@ -47,6 +47,7 @@ class Needle(OneAnswerTask):
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
         require_test_size(self.test_size)
         require(self.values >= 1, f"values must be at least 1, got {self.values}")
+        require(self.vocabulary < 2**31, f"vocabulary must be below 2^31, got {self.vocabulary}")
         require_choices(self)
         require(self.spare_markers >= 0, f"spare_markers must be at least 0, got {self.spare_markers}")
         own_token = self.query == "own-token"

@@ -166,6 +166,9 @@ def begun(folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: 
         held_out = min(total - 1, max(1, round(made_from["settings"]["validation_share"] * total)))
         documents = {"train": total - held_out, "validation": held_out}
     if overwrite:
+        is_ours = any((folder / name).exists() for name in (MANIFEST, PLAN))
+        foreign = [name for name in OUTPUTS if (folder / name).exists() and not is_ours]
+        require(not foreign, f"{folder / ''.join(foreign[:1])} is no prepared text's; choose another --out")
         for name in (MANIFEST, PLAN, *OUTPUTS):
             (folder / name).unlink(missing_ok=True)
     plan = {"made_from": made_from, "versions": versions(), "counts": counts, "documents": documents}

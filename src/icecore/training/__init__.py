@@ -15,7 +15,7 @@ from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
 from icecore.training.config import Optimization, RunConfig, numbered
 from icecore.training.imitation_target import with_target
-from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, stored_result, train_run
+from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, train_run
 from icecore.training.parallel import Parallel, Parts
 from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
@@ -143,7 +143,7 @@ def load(path: Path | str, device: str = "auto") -> Runs:
 
 def kept(folder: RunFolder, device: torch.device) -> Runs:
     config, population = folder.load(device)
-    return Runs(config, stored_result(folder), population, list(folder.metrics()), folder.path)
+    return Runs(config, folder.result(), population, list(folder.metrics()), folder.path)
 
 
 def require_sound(config: RunConfig) -> None:
@@ -210,6 +210,5 @@ __all__ = [
     "pick_precision",
     "require_sound",
     "scored_losses",
-    "stored_result",
     "train",
 ]

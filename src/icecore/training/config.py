@@ -21,6 +21,7 @@ from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
 
+MOST = 10_000_000  # steps, or items of a batch: more would be silent for minutes, and then out of memory
 COPIES = {"task": "task.py", "model": "model.py"}  # of a user's files, in the folder of a run
 
 
@@ -40,6 +41,7 @@ class Optimization:
         for field in ("steps", "batch", "warmup_steps"):
             value = getattr(self, field)
             require(isinstance(value, int), f"{field} must be a whole number, got {value!r}")
+            require(value <= MOST, f"{field} must be at most {MOST:,}, got {value}")
             require(value >= 1 or field == "warmup_steps", f"{field} must be at least 1, got {value}")
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
@@ -99,6 +101,10 @@ class RunConfig:
             f"seeds must be whole numbers from 0 on, got {list(self.seeds)[:5]}",
         )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
+        require(
+            type(self.sizes.positions) is int and self.sizes.positions <= MOST,
+            f"positions must be a whole number of at most {MOST:,}, got {self.sizes.positions}",
+        )
         require(
             self.sizes.positions >= self.task.max_length,
             f"the model needs a position for each token: {self.task.name} has sequences of up to "

@@ -18,14 +18,14 @@ import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.models import has_fast_path
 from icecore.process import prepare
-from icecore.store import origin, read_json, remember_source
+from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
 from icecore.training.parallel import Parts
 from icecore.training.population import Population, predict
 from icecore.training.precision import Precision
 from icecore.training.replay import Replay
-from icecore.training.run_folder import RESULT, RunFolder
+from icecore.training.run_folder import RunFolder
 from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import Stream, WorkStream
 
@@ -213,6 +213,8 @@ class Trainer:
             checkpoint = self.folder.load_checkpoint()
             if checkpoint is not None:
                 self.step, self.seconds_before, tensors = checkpoint
+                steps = self.config.optimization.steps
+                require(0 <= self.step <= steps, f"{self.folder.path} has a checkpoint of step {self.step} of {steps}")
                 self.saved_step = self.step
                 self.steps.set_state(self.step, tensors)
             self.folder.forget_metrics_after(self.step)
@@ -297,7 +299,7 @@ def device_name(device: torch.device) -> str:
 
 def out_of_memory(config: RunConfig) -> InputError:
     batch, seeds = config.optimization.batch, len(config.seeds)
-    way_out = f"--batch {max(1, batch // 2)}"
+    way_out = f"--batch {batch // 2}" if batch > 1 else "a smaller model"
     if seeds > 1:
         way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (and the others after them), or {way_out}"
     return InputError(f"out of memory with batch {batch} and {seeds} seed{'s' * (seeds > 1)}: try {way_out}")
@@ -322,13 +324,3 @@ def interrupts_deferred() -> Iterator[threading.Event]:
         yield event
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def stored_result(folder: RunFolder) -> dict[str, Any]:
-    result = read_json(folder.path / RESULT)
-    missing = [name for name in ("accuracy", "loss", "seeds") if not isinstance(result, dict) or name not in result]
-    require(
-        not missing,
-        f"{folder.path / RESULT} is damaged, it has no {', '.join(missing)}; delete the folder, and train again",
-    )
-    return result

@@ -16,6 +16,7 @@ from icecore.store import (
     digest,
     filled_whole,
     load_tensors,
+    noted,
     read_json,
     remove_remains,
     save_tensors,
@@ -35,6 +36,8 @@ CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "result.json",
 )
 FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
+# What the commands read of every result.
+READ = ("accuracy", "loss", "seeds", "floors", "trained_parameters", "frozen_parameters", "steps", "seconds", "device")
 
 
 class RunFolder:
@@ -98,7 +101,7 @@ class RunFolder:
             return
         if resume is True and not self.is_begun:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
-        if not self.is_begun and self.path.exists() and any(self.path.iterdir()):
+        if not self.is_begun and any(path.name not in COPIES.values() for path in self.path.iterdir()):
             raise InputError(f"{self.path} holds files that are no run's; choose another --out")
         if self.is_begun:
             for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
@@ -136,9 +139,9 @@ class RunFolder:
         """The rows written so far; a last line that was cut off is left out."""
         path = self.path / METRICS
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, RecursionError):
                 row = json.loads(line)
-                if isinstance(row, dict) and "step" in row:
+                if isinstance(row, dict) and type(row.get("step")) is int:
                     yield row
 
     def forget_metrics_after(self, step: int) -> None:
@@ -154,7 +157,8 @@ class RunFolder:
         if not (self.path / CHECKPOINT).exists():
             return None
         tensors, notes = load_tensors(self.path / CHECKPOINT)
-        return notes["step"], notes.get("seconds", 0.0), tensors
+        step = noted(self.path / CHECKPOINT, notes, "step", int)
+        return step, float(notes.get("seconds", 0.0)), tensors
 
     def finish(self, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
         """Weights, then the result, then the checkpoint goes: killed in between, a run resumes to the same end."""
@@ -182,7 +186,8 @@ class RunFolder:
         tensors, notes = load_tensors(self.path / WEIGHTS)
         if half:
             require(
-                not notes["with_body"], f"{self.path} holds its body too, which stays as it is; keep it without --half"
+                not notes.get("with_body"),
+                f"{self.path} holds its body too, which stays as it is; keep it without --half",
             )
             tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
@@ -194,8 +199,18 @@ class RunFolder:
                 stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
             save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
             stored = {"weights": "float16"} if half else {}
-            write_json(path / RESULT, of_chosen(read_json(self.path / RESULT)) | stored)
+            write_json(path / RESULT, of_chosen(self.result()) | stored)
         return kept
+
+    def result(self) -> dict[str, Any]:
+        """What was measured at the end of training."""
+        result = read_json(self.path / RESULT)
+        missing = [name for name in READ if not isinstance(result, dict) or name not in result]
+        require(
+            not missing,
+            f"{self.path / RESULT} is damaged, it has no {', '.join(missing)}; delete the folder, and train again",
+        )
+        return result
 
     def complete_config(self) -> RunConfig:
         if not self.is_begun:
@@ -233,7 +248,9 @@ class RunFolder:
                 )
         population.load(tensors)
         made = body_digests(population)
-        for seed, ours, stored in zip(config.seeds, made, notes["body_sha256"], strict=True):
+        digests = noted(self.path / WEIGHTS, notes, "body_sha256", list)
+        require(len(digests) == len(made), f"{self.path / WEIGHTS} is of {len(digests)} seeds, {CONFIG} of {len(made)}")
+        for seed, ours, stored in zip(config.seeds, made, digests, strict=True):
             if ours != stored:
                 raise InputError(
                     f"the frozen body of seed {seed} made here (SHA-256 {ours[:12]}) is not the one of {self.path} "
@@ -245,7 +262,10 @@ class RunFolder:
 
 def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(folder / CONFIG)
-    require(isinstance(config, dict), f"{folder / CONFIG} is damaged: it is no run's config; delete the folder")
+    is_config = isinstance(config, dict) and all(
+        isinstance(config.get(part), dict) for part in (*COPIES, "optimization")
+    )
+    require(is_config, f"{folder / CONFIG} is damaged: it is no run's config; delete the folder")
     return config
 
 

@@ -1,13 +1,13 @@
 """What the figures share: colours, lines of medians, and how they are finished and written."""
 
 import math
-import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from icecore.errors import require
+from icecore.store import replacing, require_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -98,11 +98,10 @@ def require_drawable(paths: Sequence[Path]) -> None:
         require(
             path.suffix[1:].lower() in known, f"cannot draw {path}: it must end in .png, .pdf or .svg, or be a folder"
         )
-        above = next(folder for folder in path.resolve().parents if folder.exists())
-        require(above.is_dir() and os.access(above, os.W_OK), f"cannot draw {path}: {above} cannot be written to")
+        require_writable(path)
 
 
 def write(figure: "Figure", paths: Sequence[Path]) -> None:
     for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=200)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=200, format=path.suffix[1:].lower())

@@ -74,7 +74,7 @@ def points_of(
             runs = by_setting.get(cell.setting)
             if runs:
                 values = tuple(sorted(100 * run["accuracy"] for run in runs))
-                floor = 100 * max(runs[0]["floors"].values())
+                floor = 100 * max(runs[0]["floors"].values(), default=0.0)
                 found[cell.setting] = Point(cell.task.name, name_of(cell), cell.model.width, values, floor, widths)
     return found
 

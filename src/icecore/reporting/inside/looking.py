@@ -49,8 +49,8 @@ class Subject:
         """The model, for what looks at blocks and heads: a transformer, or a subclass that has the same places."""
         model = self.model
         if isinstance(model, Transformer) and "hook" in inspect.signature(type(model).hidden).parameters:
-            tokens = self.sample.tokens[:1].to(self.parameters["token"].device)
-            told = model.trace(self.parameters, tokens)
+            tokens = self.sample.tokens[:1].to(self.untrained["token"].device)
+            told = model.trace(self.untrained, tokens)
             missing = [name for name in streams_of(model) if name not in told]
             require(not missing, f"hidden of {model.name} tells its hook of no {', '.join(missing)}, as it must")
             return model

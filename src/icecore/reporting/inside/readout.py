@@ -17,7 +17,7 @@ SAMPLE = 40_000  # training items that readouts are solved on: all of a finite s
 
 
 def measure(look: Look) -> Result:
-    model, untrained, task = look.subject.transformer, look.subject.untrained, look.subject.config.task
+    model, untrained, task = look.subject.model, look.subject.untrained, look.subject.config.task
     items = training_items(task, SAMPLE, "readout"), task.test_set()
     each = [
         ridge_readout(model, untrained, task.vocab_size, *items),
