@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -136,6 +136,47 @@ class OtherTypes(Copying):
         return batch
 
 
+class NoMainAccuracy(Copying):
+    def accuracies(self, predictions, batch):
+        return {"right": torch.ones(len(predictions))}
+
+
+class OneAccuracyForAllSeeds(Copying):
+    def accuracies(self, predictions, batch):
+        return {"accuracy": torch.ones(())}
+
+
+class AccuracyOfNothing(Copying):
+    def accuracies(self, predictions, batch):
+        return {"accuracy": torch.full((len(predictions),), torch.nan)}
+
+
+class LateError(Copying):
+    def loss_floors(self):
+        raise RuntimeError("boom")
+
+
+class FewItems(Copying):
+    def items(self, batch):
+        return super().items(batch)[1:]
+
+
+class NamelessFloor(Copying):
+    def floors(self) -> Any:
+        return {1: 0.5}
+
+
+class HalfAToken(Copying):
+    @property
+    def vocab_size(self) -> Any:
+        return 50.0
+
+
+@dataclass(frozen=True)
+class NoConfig(Copying):
+    where: complex = 1j
+
+
 class WrongTestSet(Copying):
     def test_set(self):
         batch = super().test_set()
@@ -201,6 +242,14 @@ class Raises(Copying):
         (NoLength, "must be at least 1, are 50 and 0"),
         (Undecorated, "the class is no dataclass"),
         (Nameless, "the class has no name"),
+        (NoMainAccuracy, "accuracies must give a dict with 'accuracy' in it"),
+        (OneAccuracyForAllSeeds, "a number for each seed, a tensor of shape (1,) here, and 'accuracy' is"),
+        (AccuracyOfNothing, "'accuracy' of accuracies must be in [0, 1], is nan"),
+        (LateError, "RuntimeError: boom (test_contract.py, line "),
+        (FewItems, "items must give 8 of 8 rows, gives 7"),
+        (NamelessFloor, "a floor must have a name, not 1"),
+        (HalfAToken, "must be whole numbers, are 50.0 and 4"),
+        (NoConfig, "a setting cannot be kept in a config"),
         (Raises, "RuntimeError: boom (test_contract.py, line "),
     ],
 )

@@ -9,9 +9,31 @@ from own_bodies import LOOKING, SHIFTED
 from small_runs import SHORT, TASK
 
 import icecore as ice
+from icecore.cli import main
 from icecore.errors import InputError, Interrupted
 from icecore.models import Sizes, find_model
 from icecore.models.check import of_the_users, require_model
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "        return {\n",
+            "        return None\n        return {\n",
+            "specs of Looking must give a dict of Spec by name",
+        ),
+        ("        return {\n", "        return {1: Spec((2,), 'mix')}\n        return {\n", "a dict of Spec by name"),
+        ("        return {\n", "        return {'token': (3, 3)}\n        return {\n", "a dict of Spec by name"),
+        ('("token", "unembed", "mix")', "(1, 2)", "Looking has no roles"),
+    ],
+)
+def test_a_body_whose_parameters_are_none_is_told_so(tmp_path, capsys, old, new, message):
+    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1")
+    assert text.count(old) == 1
+    (tmp_path / "mine.py").write_text(text.replace(old, new))
+    assert main(["train", "needle", "--model", f"{tmp_path / 'mine.py'}:Looking", "--out", str(tmp_path / "runs")]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("scale", ["0.02", "0.0"])
