@@ -3,7 +3,26 @@
 import runpy
 from pathlib import Path
 
+import pytest
+
+import icecore as ice
+
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("run", "follows"), [("9bbecfd247ab", True), ("7f9b576fbd0f", False)])
+def test_the_query_looks_where_the_address_was_written(run, follows):
+    """At width 512 the answer goes along; at 1024 layer 1 has copied the value too."""
+    example = runpy.run_path(str(ROOT / "examples" / "patching.py"))
+    runs = ice.load(ROOT / "results" / "weights" / "needle" / run, "cpu")
+    found = example["exchanges"](runs, 0, items=40)
+    assert found["nothing"].said[0] == found["two others"].said[0] == 1
+    assert found["nothing"].looked_at[0] > 0.5
+    moved = found["the asked value and the next"]
+    assert moved.looked_at[1] > 0.3
+    assert moved.looked_at[0] < 0.1
+    assert (moved.said[1] > 0.6) is follows
+    assert (moved.said[0] > 0.6) is not follows
 
 
 def test_short_strings_are_balanced_where_the_question_mark_may_ask_for_it(capsys):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import icecore as ice
 from icecore.cli import main
 from icecore.errors import Interrupted
 from icecore.models import Transformer
@@ -20,7 +21,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 
-def test_the_python_snippet_runs():
+def test_the_python_snippet_runs(tmp_path, monkeypatch):
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.chdir(tmp_path)
     (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert "steps=650" in snippet
     names: dict = {}
@@ -28,7 +31,8 @@ def test_the_python_snippet_runs():
     assert len(names["runs"].accuracy) == 3
     assert names["values"]["block1.attention"].shape == (300, 4, 9, 9)
     assert names["kept"].accuracy == pytest.approx([0.94775] * 3)
-    assert names["explained"](names["moments"]["block1.stream"], 10).directions > 0.5
+    assert ice.analysis.explained(names["moments"]["block1.stream"], 10).directions > 0.5
+    assert (names["point"].line, names["point"].width, len(names["point"].values)) == ("Random", 32, 2)
 
 
 COMMANDS = [
