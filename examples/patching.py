@@ -25,9 +25,9 @@ class Seen:
         return f"said {said}, looked at {looked_at}"
 
 
-def exchanges(runs: ice.Runs, index: int, items: int = 200) -> dict[str, Seen]:
+def exchanges(runs: ice.Runs, seed: int, items: int = 200) -> dict[str, Seen]:
     """An item is `marker value marker value ... query`. All that comes after what is exchanged is computed from it."""
-    task, model, parameters = runs.config.task, runs.config.model, runs.population.parameters(index)
+    task, model, parameters = runs.config.task, runs.config.model, runs.parameters(seed)
     assert isinstance(task, ice.tasks.Needle)
     assert isinstance(model, ice.Transformer)
     chosen = [item for item in task.test_items() if len(item.prompt) >= 7][:items]  # three pairs or more
@@ -66,6 +66,6 @@ def exchanges(runs: ice.Runs, index: int, items: int = 200) -> dict[str, Seen]:
 
 if __name__ == "__main__":
     runs = ice.load(sys.argv[1], "cpu")
-    for index, seed in enumerate(runs.config.seeds):
-        for what, found in exchanges(runs, index).items():
+    for seed in runs.config.seeds:
+        for what, found in exchanges(runs, seed).items():
             print(f"seed {seed}, {what} exchanged: {found}")

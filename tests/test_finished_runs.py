@@ -11,6 +11,7 @@ from small_runs import FLAGS, MODEL, TASK, copied, run_json, train_whole
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
+from icecore.models import initialize
 from icecore.store import load_tensors, save_tensors
 from icecore.tasks import Needle
 from icecore.training import RunFolder, evaluate
@@ -79,6 +80,16 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
     assert "broken is damaged and left out" in shown.err
     assert main(["show", str(tmp_path / "nothing")]) == 2
     assert "is no run" in capsys.readouterr().err
+
+
+def test_parameters_are_had_by_their_seed():
+    runs = ice.train(TASK, MODEL, seeds=(7, 3), steps=2, batch=8, warmup_steps=1, device="cpu")
+    assert torch.equal(runs.parameters(3)["token"], runs.population.trained["token"][1])
+    assert torch.equal(
+        runs.parameters(7)["block0.v.weight"], initialize(MODEL, runs.config.sizes, 7)["block0.v.weight"]
+    )
+    with pytest.raises(InputError, match=r"the run has the seeds \[7, 3\], not 0"):
+        runs.parameters(0)
 
 
 def test_metrics_are_those_of_the_folder(whole):

@@ -208,7 +208,7 @@ def test_on_a_terminal_the_text_appears_as_it_comes(capsys, run, monkeypatch):
         (("--temperature", "nan"), "--temperature must be at least 0 and finite, got nan"),
         (("--top-p", 0), "--top-p must be above 0 and at most 1, got 0"),
         (("--top-p", 1.5), "--top-p must be above 0 and at most 1, got 1.5"),
-        (("--which", 0), "the run has the seeds [3, 5], not 0; choose with --which"),
+        (("--which", 0), "the run has the seeds [3, 5], not 0"),
         (("--prompt", "word " * 40), "leaves room for 31; shorten it"),
     ],
 )

@@ -1,7 +1,7 @@
 """Speed of language modeling: tokens a second, beside the rate of matrix products and Hugging Face's GPT-2."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -13,8 +13,7 @@ from icecore.bench.train import plain_steps, seconds_per_call, time_ours
 from icecore.models import Transformer
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Batch, Task
-from icecore.training import Precision, RunConfig
-from icecore.training.presets import preset_optimization, preset_sizes
+from icecore.training import Precision, RunConfig, config_of
 
 LARGE = {"cuda": 8192, "cpu": 1024}  # rows and columns of the product that the rate is measured with
 
@@ -94,8 +93,8 @@ def bench_case(
     model: Transformer, trainable: str, device: torch.device, precision: Precision, seconds: float, rate: float
 ) -> LanguageRate:
     task = RandomText(window=512 if device.type == "cuda" else 128)
-    optimization = replace(preset_optimization(task, model, "released"), steps=200_000)
-    config = RunConfig(task, model, preset_sizes(task), trainable, optimization, precision=precision)
+    config = config_of(task, model, trainable, precision=precision, steps=200_000)
+    optimization = config.optimization
     ours, peak, counts = time_ours(config, device, seconds)
     flop = operations(counts) + attention_operations(model, optimization.batch, task.window)
     with Precision.fp32.in_matrix_products():

@@ -16,10 +16,9 @@ from icecore.bench.floor import Product, floor_seconds, lstm_products, operation
 from icecore.models import LSTM, Model, Transformer
 from icecore.models.lstm import PackedSequences
 from icecore.tasks import Task, make_task
-from icecore.training import Precision, RunConfig
+from icecore.training import Precision, RunConfig, config_of
 from icecore.training.loop import Trainer
 from icecore.training.population import Population
-from icecore.training.presets import preset_optimization, preset_sizes
 from icecore.training.steps import Steps
 from icecore.training.stream import Stream
 from icecore.training.work import plain_work
@@ -98,10 +97,7 @@ def bench_train(cases: list[Case], device: torch.device, precision: Precision, s
 
 def config_for(case: Case, precision: Precision) -> RunConfig:
     """The paper's, but longer than any bench."""
-    task, model = case.make()
-    optimization = dataclasses.replace(preset_optimization(task, model, "released"), steps=200_000)
-    seeds = tuple(range(case.seeds))
-    return RunConfig(task, model, preset_sizes(task), case.trainable, optimization, seeds, precision=precision)
+    return config_of(*case.make(), case.trainable, case.seeds, precision=precision, steps=200_000)
 
 
 def bench_case(case: Case, device: torch.device, precision: Precision, seconds: float) -> TrainRate:

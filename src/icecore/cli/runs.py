@@ -270,17 +270,17 @@ def export_command(
     from icecore.tasks import Language
     from icecore.text import load_tokenizer
     from icecore.text.formats import END
-    from icecore.training import RunFolder
+    from icecore.training import RunFolder, index_of
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty; name a new folder")
     config, population = RunFolder(run).load(torch.device("cpu"))
     chosen = config.seeds[0] if seed is None else seed
-    require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}")
+    index = index_of(chosen, config.seeds)
     model = config.model
     if not (isinstance(model, Transformer) and computes_as(model, Transformer)):
         raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
-    network = to_huggingface(model, config.sizes, population.parameters(config.seeds.index(chosen)))
+    network = to_huggingface(model, config.sizes, population.parameters(index))
     tokenizer = None
     if isinstance(config.task, Language):
         tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)

@@ -41,7 +41,7 @@ def command(
     from icecore.process import prepare
     from icecore.text import TextOfTokens, load_tokenizer
     from icecore.text.formats import END
-    from icecore.training import RunFolder, pick_device
+    from icecore.training import RunFolder, index_of, pick_device
 
     require(tokens >= 1, f"--tokens must be at least 1, got {tokens}")
     require(count >= 1, f"--count must be at least 1, got {count}")
@@ -51,7 +51,7 @@ def command(
     config, population = RunFolder(run).load(pick_device(device))
     task = language_of(config)
     chosen = config.seeds[0] if which is None else which
-    require(chosen in config.seeds, f"the run has the seeds {list(config.seeds)}, not {chosen}; choose with --which")
+    index = index_of(chosen, config.seeds)
     tokenizer = load_tokenizer(task.text.folder)
     end_token, positions = task.text.end_token, task.max_length
     begun = [end_token, *tokenizer.encode(prompt, add_special_tokens=False).ids]
@@ -61,7 +61,7 @@ def command(
     )
     steps = continuations(
         config.model,
-        population.parameters(config.seeds.index(chosen)),
+        population.parameters(index),
         begun,
         sampling,
         count=count,

@@ -3,8 +3,6 @@
 import contextlib
 import os
 import sys
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -14,7 +12,7 @@ from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
 from icecore.cli.watching import watching
-from icecore.errors import Advice, InputError, require
+from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
     from icecore.models import Model, Sizes
@@ -94,7 +92,7 @@ def command(
     """
     from icecore.models import is_shipped
     from icecore.models.check import of_the_users
-    from icecore.training import config_of, pick_device, train
+    from icecore.training import Cadence, config_of, pick_device, pick_precision, train_config
 
     model_class = find_body(model)
     of_task, of_model = settings_given(context, task, model_class)
@@ -111,8 +109,10 @@ def command(
         clip=clip,
     )
     settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **optimization}
-    pick_device(device)
-    config = config_of(made, chosen, trainable, parse_seeds(seeds), **settings)  # wrong ones are refused here
+    where = pick_device(device)
+    config = config_of(
+        made, chosen, trainable, parse_seeds(seeds), precision=pick_precision(precision, where, chosen), **settings
+    )
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
         announce(chosen, config.sizes, trainable)
@@ -121,26 +121,10 @@ def command(
         warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
     with (
         watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
-        told_already(),
         contextlib.nullcontext() if is_shipped(chosen) else of_the_users(f"{model} failed in training"),
     ):
-        runs = train(
-            made,
-            chosen,
-            trainable,
-            parse_seeds(seeds),
-            out=out,
-            resume=resume,
-            overwrite=overwrite,
-            with_body=with_body,
-            device=device,
-            precision=precision,
-            watch=watch,
-            evaluate_every=evaluate_every,
-            checkpoint_every=checkpoint_every,
-            accumulate=accumulate,
-            **settings,
-        )
+        cadence = Cadence.of(config.optimization.steps, None, evaluate_every, checkpoint_every)
+        runs = train_config(config, where, cadence, out, resume, overwrite, with_body, watch, accumulate)
     if is_first:
         report(runs, json)
 
@@ -160,14 +144,6 @@ def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
     total = sum(spec.size for spec in specs.values())
     count = sum(specs[name].size for name in trained)
     print(f"{count:,} parameters train ({roles}), {total - count:,} are frozen", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def told_already() -> Iterator[None]:
-    """What the library would warn of has been printed."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Advice)
-        yield
 
 
 def find_body(name: str) -> "type[Model]":

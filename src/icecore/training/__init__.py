@@ -1,197 +1,15 @@
 """Training a population of seeds of one model on one task."""
 
-import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
-import torch
-
-from icecore.errors import Advice, InputError, Interrupted, require
-from icecore.models import MODELS, Model, is_shipped
-from icecore.models.check import require_model
-from icecore.tasks import TASKS, Batch, Task
-from icecore.tasks.check import require_task
+from icecore.errors import Interrupted
 from icecore.training.config import Optimization, RunConfig, numbered
-from icecore.training.imitation_target import with_target
-from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate, train_run
-from icecore.training.parallel import Parallel, Parts
+from icecore.training.loop import Cadence, Progress, Watch, device_name, evaluate
 from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
-from icecore.training.presets import preset_optimization, preset_sizes
 from icecore.training.run_folder import RunFolder
-from icecore.training.stream import batch_sizes
-
-
-@dataclass(frozen=True)
-class Runs:
-    """A trained population and its result."""
-
-    config: RunConfig
-    result: dict[str, Any]
-    population: Population
-    metrics: list[dict[str, Any]]  # step and each seed's loss, and where it was measured accuracy and test loss
-    path: Path | None = None
-
-    @property
-    def accuracy(self) -> list[float]:
-        """Test accuracy at the end of training, one a seed."""
-        return self.result["accuracy"]
-
-
-def train(
-    task: Task,
-    model: Model,
-    trainable: str = "embeddings",
-    seeds: int | Iterable[int] = 1,
-    *,
-    preset: str = "released",
-    data_seed: int = 0,
-    positions: int | None = None,
-    out: Path | str | None = None,
-    resume: bool | None = False,
-    overwrite: bool = False,
-    with_body: bool = False,
-    device: str = "auto",
-    precision: str = "auto",
-    watch: Watch | None = None,
-    log_every: int | None = None,
-    evaluate_every: int | None = None,
-    checkpoint_every: int | None = None,
-    accumulate: int = 1,
-    **optimization: Any,
-) -> Runs:
-    """Train `seeds` networks at once; what is not said of the optimization (steps, batch, lr, ...) is the preset's.
-
-    With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
-    `resume` goes on with an unfinished run of this config; None does so if there is one. `accumulate` computes every
-    batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
-    computes its part of every batch, and the first one keeps the run.
-    """
-    require(not (resume and overwrite), "--resume goes on, --overwrite starts again: choose one of them")
-    where = pick_device(device)
-    config = config_of(
-        task,
-        model,
-        trainable,
-        seeds,
-        preset=preset,
-        data_seed=data_seed,
-        positions=positions,
-        precision=pick_precision(precision, where, model),
-        **optimization,
-    )
-    require_sound(config)
-    if config.optimization.advice is not None:
-        warnings.warn(config.optimization.advice, Advice, stacklevel=2)
-    cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
-    parts = Parts(Parallel.join(where), accumulate)
-    for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
-        parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
-    if out is None:
-        return Runs(config, *train_run(config, where, cadence, None, with_body, watch, parts))
-    require_loadable(config)
-    folder = RunFolder.of(config, Path(out))
-    if folder.is_complete and not overwrite:
-        return replace(kept(folder, where), config=config)
-    if not parts.parallel.is_first:
-        return Runs(config, *train_run(config, where, cadence, None, with_body, None, parts), folder.path)
-    try:
-        with folder.begun(config, resume, overwrite):
-            if folder.is_complete:  # another process was quicker
-                return replace(kept(folder, where), config=config)
-            return Runs(config, *train_run(config, where, cadence, folder, with_body, watch, parts), folder.path)
-    except Interrupted as error:
-        flag = "" if resume is None else " and --resume"
-        raise Interrupted(f"{error}; go on with the same command{flag}") from None
-
-
-def config_of(
-    task: Task,
-    model: Model,
-    trainable: str = "embeddings",
-    seeds: int | Iterable[int] = 1,
-    *,
-    preset: str = "released",
-    data_seed: int = 0,
-    positions: int | None = None,
-    precision: str = "fp32",
-    **optimization: Any,
-) -> RunConfig:
-    """What `train` would train, all of it checked."""
-    task = with_target(task)
-    base = preset_optimization(task, model, preset, optimization.get("batch"))
-    unknown = optimization.keys() - base.__dataclass_fields__.keys()
-    require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
-    return RunConfig(
-        task=task,
-        model=model,
-        sizes=preset_sizes(task, positions),
-        trainable=trainable,
-        optimization=Optimization(**{**vars(base), **optimization}),
-        seeds=numbered(seeds),
-        data_seed=data_seed,
-        precision=precision,
-    )
-
-
-def load(path: Path | str, device: str = "auto") -> Runs:
-    """A finished run: what was trained around its frozen body, which is made again from its seeds and checked."""
-    return kept(RunFolder(Path(path)), pick_device(device))
-
-
-def kept(folder: RunFolder, device: torch.device) -> Runs:
-    config, population = folder.load(device)
-    return Runs(config, folder.result(), population, list(folder.metrics()), folder.path)
-
-
-def require_sound(config: RunConfig) -> None:
-    """A user's task and model keep their contracts."""
-    task = config.task
-    if type(task) is not TASKS.get(task.name):
-        file = "" if task.source_file is None else f"{task.source_file}:"
-        require_task(lambda: task, f"{file}{type(task).__name__}")
-    if not is_shipped(config.model):
-        may_look_ahead = not answers_come_later(config.task.test_set())
-        require_model(config.model, config.sizes, config.task.max_length, may_look_ahead)
-
-
-def answers_come_later(test: Batch) -> bool:
-    """Whether a scored position may have its answer after it, so that a model that looked ahead would read it there."""
-    columns = torch.arange(test.scored.shape[1])
-    last = torch.where(test.scored, columns, -1).max(dim=1).values
-    later = test.tokens[columns > last[:, None]]
-    return bool((test.scored.sum(dim=1) > 1).any()) or len(later.unique()) > 1
-
-
-def require_loadable(config: RunConfig) -> None:
-    """A run that is kept has to be loaded by whoever has its folder alone."""
-    task, model = config.task, config.model
-    require(
-        task.source_text is not None or type(task) is TASKS.get(task.name),
-        f"a run that is kept must find {type(task).__name__} again: put the class into a file of its own and make the "
-        f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
-    )
-    require(
-        model.source_text is not None or model.name in MODELS,
-        f"a run that is kept must find {type(model).__name__} again: make it from its file, with "
-        f"icecore.models.find_model('FILE.py:{type(model).__name__}'), or register it, with "
-        f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or train without out",
-    )
-
-
-def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("--device cuda needs a CUDA device, and torch finds none; use --device cpu or auto")
-    require(name in ("cpu", "cuda"), f"device must be auto, cpu or cuda, got '{name}'")
-    return torch.device(name)
-
+from icecore.training.runs import Runs, config_of, index_of, load, pick_device, require_sound, train, train_config
 
 __all__ = [
+    "Cadence",
     "Interrupted",
     "Optimization",
     "Population",
@@ -204,6 +22,7 @@ __all__ = [
     "config_of",
     "device_name",
     "evaluate",
+    "index_of",
     "load",
     "numbered",
     "pick_device",
@@ -211,4 +30,5 @@ __all__ = [
     "require_sound",
     "scored_losses",
     "train",
+    "train_config",
 ]

@@ -13,7 +13,7 @@ from icecore.errors import InputError, require, unknown_name
 from icecore.models import Model, Transformer, initialize
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
-from icecore.training import Population, RunConfig
+from icecore.training import Population, RunConfig, index_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,11 +37,10 @@ class Subject:
 
     @staticmethod
     def of(config: RunConfig, population: Population, seed: int) -> "Subject":
-        if seed not in config.seeds:
-            raise InputError(f"the run has the seeds {list(config.seeds)}, not {seed}")
+        index = index_of(seed, config.seeds)
         device = population.device
         untrained = {name: value.to(device) for name, value in initialize(config.model, config.sizes, seed).items()}
-        parameters = population.parameters(config.seeds.index(seed))
+        parameters = population.parameters(index)
         return Subject(config, config.model, parameters, untrained, sample_of(config.task), *population.counts())
 
     @property
