@@ -12,7 +12,8 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError, Interrupted
 from icecore.models import Sizes, find_model
-from icecore.models.check import of_the_users, require_model
+from icecore.models.check import require_model
+from icecore.own_files import of_the_users
 
 
 @pytest.mark.parametrize(

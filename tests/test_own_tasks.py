@@ -113,6 +113,16 @@ def test_a_task_that_fails_in_mid_training_is_one_line(tmp_path, monkeypatch, ca
     assert message in error
 
 
+def test_accuracies_that_fail_only_on_wrong_answers_are_one_line(tmp_path, capsys):
+    file = tmp_path / "late.py"
+    method = (
+        "    def accuracies(self, predictions, batch):\n        assert (predictions == batch.targets).all(), 'wrong'\n"
+    )
+    file.write_text(f"{EXAMPLE.read_text()}\n{method}        return super().accuracies(predictions, batch)\n")
+    assert main(["train", f"{file}:Reversal", *SMALL, "--out", str(tmp_path)]) == 2
+    assert "accuracies of reversal failed (AssertionError: wrong); mend it" in capsys.readouterr().err
+
+
 def test_a_task_that_needs_too_much_memory_in_mid_training_is_told_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = EXAMPLE.read_text().replace("device = generator.device", "device = generator.device\n        HERE")

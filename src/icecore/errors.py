@@ -51,6 +51,10 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
+def in_one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def require(holds: bool, message: str) -> None:
     """Raise `InputError(message)` unless the rule holds."""
     if not holds:

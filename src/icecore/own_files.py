@@ -1,18 +1,32 @@
-"""A user's own class or function, from a file of their own: `FILE.py:NAME`."""
+"""A user's own class or function, from a file of their own, `FILE.py:NAME`, and what it raises."""
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, Interrupted, in_one_line, is_out_of_memory, unknown_name
 
 Kind = TypeVar("Kind")
+
+
+@contextlib.contextmanager
+def of_the_users(what: str) -> Iterator[None]:
+    """Whatever the user's own code raises is for the user to mend."""
+    try:
+        yield
+    except (InputError, Interrupted, BrokenPipeError):
+        raise
+    except (Exception, SystemExit) as error:
+        if is_out_of_memory(error):
+            raise InputError(f"{what}: out of memory; take a smaller size") from error
+        raise InputError(f"{what} ({in_one_line(error)}); mend it and try again") from error
 
 
 def is_file(name: str) -> bool:
@@ -84,8 +98,7 @@ def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
         del sys.modules[module_name]
         if isinstance(error, KeyboardInterrupt | InputError):
             raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{path} does not import ({reason}); mend it and try again") from error
+        raise InputError(f"{path} does not import ({in_one_line(error)}); mend it and try again") from error
     return text, module
 
 

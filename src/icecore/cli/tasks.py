@@ -8,7 +8,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import clash_of_flags, task_settings
-from icecore.errors import InputError
+from icecore.errors import InputError, in_one_line
 
 if TYPE_CHECKING:
     from icecore.tasks import Task
@@ -74,8 +74,9 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
     except (Exception, SystemExit) as error:  # of a user's task, whatever its code may raise
         if isinstance(error, InputError) or task_class.source_text is None:
             raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{task_class.__name__} fails ({reason}); see icecore tasks --check FILE.py:CLASS") from error
+        raise InputError(
+            f"{task_class.__name__} fails ({in_one_line(error)}); see icecore tasks --check FILE.py:CLASS"
+        ) from error
 
 
 def floors_in_words(floors: dict[str, float]) -> str:

@@ -91,7 +91,7 @@ def command(
     train needle
     """
     from icecore.models import is_shipped
-    from icecore.models.check import of_the_users
+    from icecore.own_files import of_the_users
     from icecore.training import Cadence, config_of, pick_device, pick_precision, train_config
 
     model_class = find_body(model)
@@ -165,7 +165,8 @@ def find_body(name: str) -> "type[Model]":
 def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
     """The model: the preset's settings for the task, and what was given on top."""
     from icecore.models import settings_of_model
-    from icecore.models.check import of_the_users, require_made
+    from icecore.models.check import require_made
+    from icecore.own_files import of_the_users
     from icecore.tasks.loading import parse_value
     from icecore.training.presets import preset_model, preset_sizes
 

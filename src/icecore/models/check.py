@@ -14,29 +14,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError, Interrupted, is_out_of_memory, require
+from icecore.errors import InputError, require
 from icecore.models.base import Model, Parameters, Sizes, Spec, initialize, settings_of_model
-from icecore.own_files import load_class
+from icecore.own_files import load_class, of_the_users
 
 ROWS = 3
 MOST_TOKENS = 256  # of a row
 # Of the largest logit: what is computed in another order differs by less, what looks ahead by far more.
 ROUNDING = 1e-4
 OTHER_SPECS = "has other specs each time: they must depend on its settings and on the task's sizes alone"
-
-
-@contextlib.contextmanager
-def of_the_users(what: str) -> Iterator[None]:
-    """Whatever the user's own code raises is for the user to mend."""
-    try:
-        yield
-    except (InputError, Interrupted, BrokenPipeError):
-        raise
-    except (Exception, SystemExit) as error:
-        if is_out_of_memory(error):
-            raise InputError(f"{what}: out of memory; take a smaller size") from error
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"{what} ({reason}); mend it and try again") from error
 
 
 def require_class(model_class: type[Model]) -> None:

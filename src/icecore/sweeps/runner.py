@@ -8,7 +8,7 @@ from pathlib import Path
 
 from icecore.errors import InputError
 from icecore.models import Model, is_shipped
-from icecore.models.check import of_the_users
+from icecore.own_files import of_the_users
 from icecore.store import Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import language, memorized, variance
 from icecore.sweeps.cells import Cell, setting_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from icecore.errors import InputError, require
+from icecore.errors import InputError, in_one_line, require
 from icecore.text.formats import READERS, documents_in, pieces
 
 HUB = "hub"
@@ -69,7 +69,7 @@ class HubSource:
         try:
             return datasets.load_dataset(self.dataset, split=self.split)
         except Exception as error:  # whatever the network, the hub or the disk may raise
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            reason = in_one_line(error)[:200]
             raise InputError(
                 f"{self.dataset} cannot be loaded from the hub ({reason}); download its files and use --from FOLDER"
             ) from error

@@ -17,6 +17,7 @@ from torch import Tensor
 import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.models import has_fast_path
+from icecore.own_files import of_the_users
 from icecore.process import prepare
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
@@ -250,7 +251,8 @@ def evaluate(
 def measured(
     task: Task, batch: Batch, predictions: Int64[Tensor, "seed item seq"], loss: Float[Tensor, " seed"]
 ) -> dict[str, list[float]]:
-    accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
+    with contextlib.nullcontext() if task.source_text is None else of_the_users(f"accuracies of {task.name} failed"):
+        accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
     units = {name: (loss * factor).tolist() for name, factor in task.loss_units(batch).items()}
     return accuracies | {"loss": loss.tolist()} | units
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from icecore.errors import InputError, require
-from icecore.models.check import of_the_users
-from icecore.own_files import hash_of, load_function
+from icecore.own_files import hash_of, load_function, of_the_users
 from icecore.reporting.inside.looking import Analysis, Look, Result, Table
 
 TAKES = "(model, parameters, batch)"
