@@ -73,7 +73,9 @@ def test_it_can_look_at_other_bodies(tmp_path, capsys):
     capsys.readouterr()
     assert analyze(path, written(tmp_path, GOOD)) == 0
     assert "token" in capsys.readouterr().out
-    for what in (["--what", "variance"], ["--what", "causal"], ["--what", "readout"], []):
+    assert main(["analyze", str(path), "--what", "readout"]) == 0, "which reads what any unembedding reads"
+    assert "The unembedding alone on the untouched body" in capsys.readouterr().out
+    for what in (["--what", "variance"], ["--what", "causal"], []):
         assert main(["analyze", str(path), *what]) == 2
         assert "only transformers are looked into; the run has the model lstm" in capsys.readouterr().err
 
