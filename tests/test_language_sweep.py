@@ -72,7 +72,7 @@ def test_from_training_to_claims_and_figure(text, tmp_path, capsys):
     records = Records(tmp_path / "kept").by_run().values()
     assert all(record["best_loss"] <= record["loss"] + 1e-9 for record in records)
     assert all(record["loss_per_byte"] == pytest.approx(record["loss"]) for record in records), "a token is a byte"
-    assert len(Records(tmp_path / "kept", name=variance.NAME).by_run()) == 4
+    assert len(Records(tmp_path / "kept", name=variance.INSIDE).by_run()) == 4
     out = tmp_path / "fig4.png"
     figure = ["figure", "fig4", "--scale", "laptop", "--results", str(tmp_path / "kept"), "--out", str(out), "--json"]
     assert main(figure) == 0

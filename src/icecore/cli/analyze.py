@@ -51,12 +51,12 @@ def analyze_command(
     dict of them. It is called with the trained parameters and with those before training.
     """
     from icecore.analysis.moments import POSITIONS
-    from icecore.process import prepare
+    from icecore.process import settle
     from icecore.reporting.inside import Look, Request, Subject, chosen, draw, look_inside
     from icecore.store import provenance, remember_source, require_writable, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
-    prepare()
+    settle()
     remember_source()
     require_elsewhere(run, out, figures)
     if out is not None:

@@ -29,16 +29,18 @@ class What(StrEnum):
     language = "language"
 
 
+ON_A_DEVICE = ("device", "precision", "out")
 FLAGS = {  # that are not of all
     What.data: (),
-    What.train: ("task", "width", "out"),
-    What.precision: ("task", "out"),
-    What.profile: ("task", "width", "out"),
-    What.language: ("width", "layers", "out"),
+    What.train: ("task", "width", "seconds", *ON_A_DEVICE),
+    What.precision: ("task", "steps", *ON_A_DEVICE),
+    What.profile: ("task", "width", *ON_A_DEVICE),
+    What.language: ("width", "layers", "seconds", *ON_A_DEVICE),
 }
 
 
 def command(
+    context: typer.Context,
     what: What = typer.Option(
         What.train,
         help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
@@ -51,7 +53,7 @@ def command(
     steps: int = typer.Option(1000, min=1, help="Of precision: how long to train."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
-    seconds: float = typer.Option(1.0, min=0.0, help="Of train: about how long to run each way of a row."),
+    seconds: float = typer.Option(1.0, min=0.0, help="Of train and language: about how long to run each way of a row."),
     out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
@@ -61,14 +63,16 @@ def command(
     (the model as it is written, float32, padded), and a user's own loop (GPT2LMHeadModel or torch's LSTM, float32,
     padded, items from plain Python; needs the extra huggingface). All are ms for one step of one seed.
     """
-    from icecore.process import prepare
+    from icecore.process import settle
     from icecore.store import remember_source, require_writable
 
-    for flag, value in (("task", task), ("width", width), ("layers", layers), ("out", out)):
-        require(value is None or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
+    for flag in ("task", "width", "layers", "steps", "seconds", *ON_A_DEVICE):
+        source = context.get_parameter_source(flag)
+        is_given = source is not None and source.name == "COMMANDLINE"
+        require(not is_given or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
     if out is not None:
         require_writable(out)
-    prepare()
+    settle()
     remember_source()
     if what is What.data:
         bench_data(json)

@@ -62,7 +62,7 @@ def merge_command(
 ) -> None:
     """Add other machines' records to ours, but those that are there; if one disagrees, none is added."""
     from icecore.store import Records
-    from icecore.sweeps.variance import NAME as INSIDE
+    from icecore.sweeps.variance import INSIDE
 
     theirs = [Records(source, warn) for source in sources]
     for each in theirs:

@@ -51,13 +51,13 @@ def evaluate_command(
     as it has positions for them (icecore train --positions).
     """
     from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
-    from icecore.process import prepare
+    from icecore.process import settle
     from icecore.store import write_whole
     from icecore.training import RunFolder, Runs, pick_device
     from icecore.training.loop import measured
     from icecore.training.population import predict
 
-    prepare()
+    settle()
     require_elsewhere(run, errors)
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))

@@ -27,7 +27,7 @@ from icecore.reporting.share_claims import share_claim
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES
-from icecore.sweeps.variance import NAME as INSIDE
+from icecore.sweeps.variance import INSIDE
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes
 

@@ -9,7 +9,7 @@ from icecore.reporting.claim import Claim, median_of, seeds_by_setting, verdict_
 from icecore.reporting.paper_numbers import SHARES, Share
 from icecore.store import Record, Records
 from icecore.sweeps.paper import ENTRIES
-from icecore.sweeps.variance import NAME as INSIDE
+from icecore.sweeps.variance import INSIDE
 
 DEFAULT_POSITIONS = "read"
 

@@ -90,7 +90,7 @@ class Stored:
     """What is recorded of runs, and of what is inside some of them."""
 
     def __init__(self, records: Records) -> None:
-        self.records, self.inside = records, records.beside(variance.NAME)
+        self.records, self.inside = records, records.beside(variance.INSIDE)
         self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:

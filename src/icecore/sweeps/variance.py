@@ -8,7 +8,7 @@ from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
 from icecore.training import Runs
 
-NAME = "inside.jsonl"
+INSIDE = "inside.jsonl"
 ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
 TOP = 10  # SOURCE: Table 4
 

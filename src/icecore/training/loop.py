@@ -18,7 +18,7 @@ import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.models import has_fast_path
 from icecore.own_files import of_the_users
-from icecore.process import prepare
+from icecore.process import settle
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
@@ -89,7 +89,7 @@ def train_run(
 
     Of several processes the first one has the folder.
     """
-    prepare()
+    settle()
     remember_source()
     steps = config.optimization.steps
     on_test: dict[str, list[float]] = {}  # what was measured after the latest step that was looked at
