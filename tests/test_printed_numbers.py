@@ -221,7 +221,7 @@ def test_what_trains_and_what_is_frozen_is_announced(capsys):
 
 
 def test_a_wide_body_on_a_cpu_is_warned_of(monkeypatch, capsys):
-    monkeypatch.setattr("icecore.training.train", lambda *_, **__: pytest.fail("told first"))
+    monkeypatch.setattr("icecore.training.train_config", lambda *_, **__: pytest.fail("told first"))
     for width, is_warned_of in (("512", True), ("256", False)):
         with pytest.raises(pytest.fail.Exception):
             main(["train", "needle", "--device", "cpu", "--width", width])

@@ -94,7 +94,7 @@ def test_an_interrupted_sweep_asks_for_no_flag_that_it_has_not(tmp_path, monkeyp
     def interrupt(*_arguments, **_settings):
         raise Interrupted("interrupted after step 3")
 
-    monkeypatch.setattr("icecore.training.train_run", interrupt)
+    monkeypatch.setattr("icecore.training.runs.train_run", interrupt)
     at = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert main(["reproduce", "table1", "--only", "modular-addition, Random 1024", "--seeds", "1", *at]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; go on with the same command"
