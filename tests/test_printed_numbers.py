@@ -230,7 +230,7 @@ def test_a_wide_body_on_a_cpu_is_warned_of(monkeypatch, capsys):
 
 def test_a_comparison_says_its_seeds_and_warns_of_wide_bodies_on_a_cpu(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("icecore.sweeps.comparison.train_missing", lambda *_: [])
+    monkeypatch.setattr("icecore.sweeps.comparison.run_missing", lambda *_: [])
     command = ["compare", "needle", "--device", "cpu", "--trainable", "all"]
     assert main([*command, "--widths", "512", "--dry-run"]) == 0
     assert "needle, Normal 512, seeds 0, 1, 2: 30,000 seed-steps" in capsys.readouterr().out
