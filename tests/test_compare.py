@@ -152,7 +152,7 @@ def test_seeds_may_be_named_and_other_measurements_shown(tmp_path, monkeypatch, 
     assert "did you mean 'exact_match'?" in capsys.readouterr().err
 
 
-def test_tasks_of_one_name_stand_apart(tmp_path):
+def test_tasks_of_one_name_stand_apart(tmp_path, monkeypatch):
     tasks = [make_task(REVERSAL, settings={"length": length}) for length in (5, 6)]
     bodies = {"transformer": [Transformer(width=16)]}
     training = {"steps": 2, "batch": 8, "warmup_steps": 1, "device": "cpu"}
@@ -179,6 +179,10 @@ def test_tasks_of_one_name_stand_apart(tmp_path):
     twice = [*comparison(tasks[0], bodies, ["all"]), *comparison(tasks[0], bodies, ["all"], optimization={"lr": 0.1})]
     with pytest.raises(InputError, match="two different cells are called 'reversal, Normal 16'"):
         points_of(twice, 1, Records(tmp_path))
+    monkeypatch.setattr("icecore.reporting.comparison.train_missing", lambda *_: pytest.fail("told first"))
+    with pytest.raises(InputError, match="unknown metric of reversal 'exact'"):
+        ice.compare(tasks, bodies, ["all"], 1, out=tmp_path, metric="exact", **training)
+    monkeypatch.undo()
     with pytest.raises(InputError, match="reversal, Normal 16, seed 0 failed: "):
         ice.compare(tasks[0], bodies, ["all"], 1, out=tmp_path, lr=1e30, **training)
 

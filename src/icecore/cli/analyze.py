@@ -40,7 +40,7 @@ def analyze_command(
     out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Look inside a trained run. Every number has its control beside it: the same body before training.
+    """Look inside a trained run. Every measurement has its control beside it: the same body before training.
 
     variance: how much of the residual stream its top 10 directions and neurons hold (Table 4). causal: accuracy when
     the stream keeps, or loses, its top k directions. attention: the heads that look things up (Figure 2). modular:

@@ -33,7 +33,7 @@ from icecore.cli.train import (
     parse_seeds,
     said,
 )
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
     from icecore.models import Model
@@ -91,7 +91,7 @@ def command(
 
     What is recorded is not repeated; a killed comparison goes on with the same command.
     """
-    from icecore.reporting.comparison import points_of
+    from icecore.reporting.comparison import points_of, require_metric
     from icecore.reporting.figures.drawing import require_drawable
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
@@ -119,8 +119,7 @@ def command(
         clip=clip,
     )
     chosen = parse_seeds(seeds)
-    if metric not in made.metrics():
-        raise unknown_name(f"metric of {made.name}", metric, made.metrics())
+    require_metric(metric, [made])
     cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, optimization)
     for cell in cells:
         require_sound(cell.of_one_seed)  # what is wrong with one is told before the first trains

@@ -192,14 +192,13 @@ def show_command(
 
 
 def list_runs(folder: Path, paths: "Sequence[Path]", json: bool) -> None:
-    from icecore.store import read_json
-    from icecore.training.run_folder import CONFIG, RESULT, RunFolder
+    from icecore.training.run_folder import RunFolder, read_config
 
     rows = []
     for path in paths:
         try:
-            config, run = read_json(path / CONFIG), RunFolder(path)
-            result = read_json(path / RESULT) if run.is_complete else {}
+            config, run = read_config(path), RunFolder(path)
+            result = run.result() if run.is_complete else {}
             last = max((row["step"] for row in run.metrics()), default=0)
             rows.append(
                 {

@@ -40,6 +40,7 @@ def compare(
     each = [tasks] if isinstance(tasks, Task) else tasks
     cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, optimization)]
     require_names(cells)
+    require_metric(metric, each)
     watch_of = (lambda _: None) if watch is None else (lambda planned: functools.partial(watch, planned.label))
     failures = train_missing(cells, seeds, Path(out), device, precision, watch_of)
     if failures:
@@ -58,9 +59,7 @@ def points_of(
     """What is recorded of the cells, of these seeds, in %. Floors are of the accuracy."""
     require_names(cells)
     labels = labels_of(cell.task for cell in cells)
-    for task in labels:
-        if metric not in task.metrics():
-            raise unknown_name(f"metric of {task.name}", metric, task.metrics())
+    require_metric(metric, labels)
     widths = tuple(sorted({cell.model.width for cell in cells}))
     floors = {task: 100 * max(task.floors().values(), default=0.0) if metric == "accuracy" else None for task in labels}
     found: list[Point] = []
@@ -71,6 +70,13 @@ def points_of(
             task = cell.task
             found.append(Point(labels[task], cell.name.line, cell.model.width, values, floors[task], widths, of_seeds))
     return found
+
+
+def require_metric(metric: str, tasks: Iterable[Task]) -> None:
+    """All of the tasks measure it."""
+    for task in tasks:
+        if metric not in task.metrics():
+            raise unknown_name(f"metric of {task.name}", metric, task.metrics())
 
 
 def require_names(cells: Sequence[Cell]) -> None:
