@@ -182,7 +182,10 @@ def test_a_difference_is_explained_or_called_unexplained(tmp_path):
 
 
 def test_what_was_changed_stands_beside_a_difference(tmp_path):
-    """A preset that brings the paper's number explains it, a rate is noted only; a wide spread is a reason too."""
+    """A preset that brings the paper's number explains it, and so does a mode of the scripts; a rate is noted only.
+
+    A wide spread is a reason too.
+    """
     cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}
     changed = {cell.label: cell for cell in paper.table1(SCALES["paper"], "readme")}
     lower = {cell.label: cell for cell in paper.rates(SCALES["paper"], "released")}
@@ -198,9 +201,23 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     rows += [(lower["parentheses, Normal 1024, lr 0.0001"], seed, 0.92) for seed in range(3)]  # the paper has 92.3
     in_tf32 = record_of(changed["decimal-addition, Random 16"], 0, 0.28, "tf32")
     Records(tmp_path).append([*(record_of(*row) for row in rows), in_tf32])
-    claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
+    frozen = {cell.label: cell for cell in paper.table2(SCALES["paper"], "released")}
+    waves = {cell.label: cell for cell in paper.positions(SCALES["paper"], "released")}
+    in_modes = [("needle", 0.985), ("decimal-addition", 0.3)]  # the paper has 98.5 and 48.5
+    Records(tmp_path).append(
+        record_of(cell, seed, value)
+        for task, found in in_modes
+        for cell, value in (
+            (frozen[f"{task}, E_token & U"], 0.2),
+            (waves[f"{task}, E_token & U, sinusoidal positions"], found),
+        )
+        for seed in range(3)
+    )
+    claims = claims_of(["table1", "table2"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes == {
+        "needle, E_token & U": "with sinusoidal positions: 98.5, 3 seeds",
+        "decimal-addition, E_token & U": "unexplained; with sinusoidal positions: 30.0, 3 seeds",
         "parentheses, Normal 16": "with --preset readme: 100.0, 3 seeds",
         "parentheses, Normal 1024": "unexplained; with lr 0.0003: 99.0, 3 seeds; with lr 0.0001: 92.0, 3 seeds",
         "decimal-addition, Normal 16": "within the 95% interval of our median, 30.0 to 100.0",

@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import json
+import math
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,6 +114,21 @@ def test_orthogonal_matrices_have_the_spread_of_normal_ones(shape):
     assert torch.equal(value, initial_value(Spec(shape, "mlp", 0.5, "orthogonal"), "name", 3))
     with pytest.raises(InputError, match="must be of a matrix"):
         Spec((3,), "mlp", 0.5, "orthogonal")
+
+
+def test_sinusoidal_positions_are_those_of_the_formula():
+    value = initial_value(Spec((3, 5), "position", 2.0, "sinusoidal"), "position", 3)
+    by_hand = [
+        [
+            (math.sin if column % 2 == 0 else math.cos)(position / 10_000 ** ((column - column % 2) / 5))
+            for column in range(5)
+        ]
+        for position in range(3)
+    ]
+    assert torch.allclose(value, 2 * torch.tensor(by_hand), atol=1e-6)  # float32 has 7 digits
+    assert torch.equal(value, initial_value(Spec((3, 5), "position", 2.0, "sinusoidal"), "position", 4))
+    with pytest.raises(InputError, match="sinusoidal must be of a matrix"):
+        Spec((3,), "position", 1.0, "sinusoidal")
 
 
 def test_a_name_that_is_taken_is_refused():

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def one_batch(task: Task = TASK, count: int = 32) -> Batch:
     return task.sample(count, torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("model", [MODEL, LSTM(width=16)], ids=str)
+@pytest.mark.parametrize("model", [MODEL, replace(MODEL, position_init="sinusoidal"), LSTM(width=16)], ids=str)
 @pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed"])
 def test_what_is_frozen_stays_the_same_to_the_bit(model, trainable):
     runs = ice.train(TASK, model, trainable, seeds=2, **SHORT)
@@ -245,12 +246,15 @@ def test_presets_settle_what_paper_and_scripts_disagree_on():
 
 
 def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
-    def settings(task: Task) -> dict:
-        return RunConfig(task, MODEL, Sizes(4, 80)).as_json()["task"]["settings"]
-
-    assert "test_items_in_stream" not in settings(Parentheses())
-    kept = RunConfig(Parentheses(test_items_in_stream=True), MODEL, Sizes(4, 80))
-    assert RunConfig.from_json(kept.as_json()) == kept
+    usual = RunConfig(Parentheses(), MODEL, Sizes(4, 80))
+    assert "test_items_in_stream" not in usual.as_json()["task"]["settings"]
+    assert "position_init" not in usual.as_json()["model"]["settings"]
+    for other in (
+        replace(usual, task=Parentheses(test_items_in_stream=True)),
+        replace(usual, model=replace(MODEL, position_init="sinusoidal")),
+    ):
+        assert RunConfig.from_json(other.as_json()) == other
+        assert other.run_id != usual.run_id
 
 
 def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():

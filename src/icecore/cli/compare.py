@@ -22,6 +22,7 @@ from icecore.cli.train import (
     INIT,
     LAYERS,
     LR,
+    POSITION_INIT,
     PRECISION,
     SCHEDULE,
     STEPS,
@@ -60,6 +61,7 @@ def command(
     heads: int | None = HEADS,
     init: str | None = INIT,
     gain: float | None = GAIN,
+    position_init: str | None = POSITION_INIT,
     steps: int | None = STEPS,
     batch: int | None = BATCH,
     lr: float | None = LR,
@@ -107,8 +109,8 @@ def command(
         f"{made.name} is judged by its loss, and this compares accuracies: icecore reproduce --list has its figure",
     )
     require(len(classes) == 1 or widths is not None, "with several models give --widths, so that they have the same")
-    given = {"layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
-    bodies = bodies_at(made, preset, classes, parse_widths(widths), given)
+    of_any = {"layers": layers, "heads": heads, "init": init, "gain": gain, "position_init": position_init}
+    bodies = bodies_at(made, preset, classes, parse_widths(widths), of_any | of_model)
     optimization = said(
         steps=steps,
         batch=batch,

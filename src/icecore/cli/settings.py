@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from icecore.models import Model
     from icecore.tasks import Task
 
-OF_ANY_MODEL = ("width", "layers", "heads", "init", "gain")  # flags that a model of any kind may have
+OF_ANY_MODEL = ("width", "layers", "heads", "init", "gain", "position_init")  # flags that a model of any kind may have
 Command = Any  # click's, which typer has inside or beside it, by version
 # How a command must be declared to get flags that it does not know itself.
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}

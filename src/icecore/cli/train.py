@@ -35,6 +35,9 @@ DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 INIT = typer.Option(
     None, help="released, paper, matched (the gain of width 1024 at every width), or matched-all (U too)."
 )
+POSITION_INIT = typer.Option(
+    None, help="How position embeddings begin: normal, or sinusoidal, as in a mode of the authors' scripts."
+)
 PRECISION = typer.Option(
     "auto", help="Of the body: fp32, tf32 or bf16 (what trains is fp32). auto: bf16 on a GPU, fp32 on the CPU."
 )
@@ -56,6 +59,7 @@ def command(
     positions: int | None = typer.Option(None, help="Position embeddings. Default: the scripts'."),
     init: str | None = INIT,
     gain: float | None = GAIN,
+    position_init: str | None = POSITION_INIT,
     trainable: str = typer.Option(
         "embeddings",
         help="What trains: embeddings, all, unembed, embed, token+unembed, or roles with commas (token, position, "
@@ -97,7 +101,8 @@ def command(
     model_class = find_body(model)
     of_task, of_model = settings_given(context, task, model_class)
     made = checked_task(task, preset, of_task)
-    given = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain} | of_model
+    of_any = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain}
+    given = of_any | {"position_init": position_init} | of_model
     chosen = make_body(made, preset, model, model_class, given)
     optimization = said(
         steps=steps,
@@ -178,7 +183,7 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
         values["attention"] = "prefix-sum"
     for key, value in given.items():
         if value is not None:
-            require(key in fields, f"the model {name} has no {key}; drop --{key}")
+            require(key in fields, f"the model {name} has no {key}; drop --{key.replace('_', '-')}")
             is_text = isinstance(value, str) and kinds[key] is not str
             values[key] = parse_value(key, value, kinds[key]) if is_text else value
     return require_made(model_class, values, preset_sizes(task))

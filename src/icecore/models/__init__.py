@@ -10,6 +10,7 @@ from icecore.models.base import (
     computes_as,
     count_parameters,
     initialize,
+    model_fields,
     settings_of_model,
 )
 from icecore.models.lstm import LSTM
@@ -56,6 +57,7 @@ __all__ = [
     "has_fast_path",
     "initialize",
     "is_shipped",
+    "model_fields",
     "settings_of_model",
     "trained_names",
 ]

@@ -33,7 +33,8 @@ class Spec:
     shape: tuple[int, ...]
     role: str  # a role of `Model.roles`; a finer part of one follows a slash, as in attention/q
     scale: float = 0.0  # standard deviation, or bound of the uniform distribution; 0: constant
-    distribution: Literal["normal", "uniform", "orthogonal"] = "normal"  # of a matrix: rows or columns are orthogonal
+    # orthogonal: rows or columns are; sinusoidal: a row is a position, the same for every seed
+    distribution: Literal["normal", "uniform", "orthogonal", "sinusoidal"] = "normal"
     constant: float = 0.0
 
     def __post_init__(self) -> None:
@@ -43,8 +44,8 @@ class Spec:
             f"a Spec's scale must be a finite number of at least 0, got {self.scale}",
         )
         require(
-            self.distribution != "orthogonal" or len(self.shape) == 2,
-            f"a Spec that is orthogonal must be of a matrix, got the shape {self.shape}",
+            self.distribution in ("normal", "uniform") or len(self.shape) == 2,
+            f"a Spec that is {self.distribution} must be of a matrix, got the shape {self.shape}",
         )
 
     @property
@@ -109,8 +110,12 @@ class Model(abc.ABC):
 
 
 def settings_of_model(model_class: type[Model]) -> list[str]:
-    """The fields of the dataclass that it is made with."""
-    return [field.name for field in dataclasses.fields(cast(Any, model_class)) if field.init]
+    """The names of the dataclass's fields that it is made with."""
+    return [field.name for field in model_fields(model_class)]
+
+
+def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
+    return [field for field in dataclasses.fields(cast(Any, model_class)) if field.init]
 
 
 def initialize(model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
@@ -127,6 +132,8 @@ def initial_value(spec: Spec, name: str, seed: int) -> Tensor:
         return value.uniform_(-spec.scale, spec.scale, generator=generator)
     if spec.distribution == "orthogonal":
         return orthogonal(value.normal_(generator=generator)) * spec.scale
+    if spec.distribution == "sinusoidal":
+        return sinusoids(*spec.shape) * spec.scale
     return value.normal_(0, spec.scale, generator=generator)
 
 
@@ -135,6 +142,18 @@ def orthogonal(normal: Float[Tensor, "row column"]) -> Float[Tensor, "row column
     q, r = torch.linalg.qr(normal if normal.shape[0] >= normal.shape[1] else normal.T)
     q = q * r.diagonal().sign() * math.sqrt(len(q))
     return q if q.shape == normal.shape else q.T.contiguous()
+
+
+def sinusoids(positions: int, width: int) -> Float[Tensor, "position width"]:
+    """Position embeddings: column 2k is sin(position / 10000^(2k / width)), column 2k + 1 the cosine of the same.
+
+    SOURCE: Vaswani et al. 2017, section 3.5. In float64, so that what is rounded to float32 has the same bits on
+    processors that differ in the last digits of a sine.
+    """
+    column = torch.arange(width)
+    rate = 10_000.0 ** (-(column - column % 2).double() / width)
+    angle = torch.arange(positions).double()[:, None] * rate
+    return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
 
 
 def computes_as(model: Model, other: type[Model]) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from icecore.errors import require, require_choices
 from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
+from icecore.store import ADDED_LATER
 
 NORM_EPSILON = 1e-5
 BASE_STD = 0.02  # SOURCE: section 3 and GPT-2
@@ -30,6 +31,8 @@ class Transformer(Model):
       paper     std .02, all of the MLP .02 / sqrt(2 layers)
       matched   released x sqrt(1024 / width): at every width the gain of width 1024
       matched-all  matched, the unembedding too: where that is frozen, its gain counts as well
+    Positions begin like tokens (normal), or as sines and cosines (sinusoidal), of which the authors' scripts have a
+    mode too, for positions that stay frozen; the paper does not speak of it.
     """
 
     width: int = 1024
@@ -38,13 +41,14 @@ class Transformer(Model):
     attention: Literal["softmax", "prefix-sum"] = "softmax"  # prefix-sum: Table 9's linearized transformer
     init: Literal["released", "paper", "matched", "matched-all"] = "released"
     gain: float = 1.0
+    position_init: Literal["normal", "sinusoidal"] = field(default="normal", metadata={ADDED_LATER: True})
 
     name: ClassVar[str] = "transformer"
     roles: ClassVar[tuple[str, ...]] = ("token", "position", "unembed", "attention", "mlp", "norm")
 
     def __post_init__(self) -> None:
-        for field in ("width", "layers", "heads"):
-            require_size(field, getattr(self, field))
+        for size in ("width", "layers", "heads"):
+            require_size(size, getattr(self, size))
         require(
             self.width % self.heads == 0,
             f"width must be a multiple of heads, got width {self.width} with {self.heads} heads",
@@ -62,9 +66,10 @@ class Transformer(Model):
         std = BASE_STD * self.gain * (to_base if self.init in ("matched", "matched-all") else 1)
         scaled = std / math.sqrt(2 * self.layers)
         out_std, mlp_in_std = (std, scaled) if self.init == "paper" else (scaled, std)
+        position_std = 1.0 if self.position_init == "sinusoidal" else BASE_STD
         specs = {
             "token": Spec((sizes.vocab_size, width), "token", BASE_STD),
-            "position": Spec((sizes.positions, width), "position", BASE_STD),
+            "position": Spec((sizes.positions, width), "position", position_std, self.position_init),
             "unembed": Spec(
                 (sizes.vocab_size, width), "unembed", BASE_STD * (to_base if self.init == "matched-all" else 1)
             ),

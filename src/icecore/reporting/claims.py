@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from icecore.models import Transformer, count_parameters
@@ -22,8 +22,8 @@ from icecore.reporting.imitation_claims import fig6_claims
 from icecore.reporting.language_claims import fig4_claims, of_one_text, table5_claims
 from icecore.reporting.memorization_claims import fig8_claims, table3_claims
 from icecore.reporting.paper_numbers import LAPTOP_LINE, NUMBERS, SHARES, TABLE6, TABLE6_DIFFERS, Number
-from icecore.reporting.reasons import changed_cells, reasons_of
-from icecore.reporting.share_claims import share_claim
+from icecore.reporting.reasons import changed_cells, reasons_of, share_reasons
+from icecore.reporting.share_claims import share_claim, shares_of
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.paper import ENTRIES
@@ -63,11 +63,7 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
             found += OTHER_CLAIMS[name](list(cells.values()), scale, by_setting)
             continue
         if name in SHARES:
-            inside = seeds_by_setting(records.beside(INSIDE))
-            found += [
-                share_claim(name, share, inside.get(cells[share.cell].setting, []), is_comparable=scale == "paper")
-                for share in SHARES[name]
-            ]
+            found += shares_claims(name, cells, scale, preset, seeds_by_setting(records.beside(INSIDE)))
             continue
         changed = changed_cells(name, scale, preset)
         wanted = [(number, cells[number.cell]) for number in NUMBERS[name]] if name in NUMBERS else []
@@ -78,6 +74,23 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
                 reasons = reasons_of(claim.cell, number, preset, precisions[cell.setting], others)
                 claim = replace(claim, explanation="; ".join(reasons))
             found.append(claim)
+    return found
+
+
+def shares_claims(
+    name: str, cells: Mapping[str, Cell], scale: str, preset: str, inside: dict[str, list[Record]]
+) -> list[Claim]:
+    """From what is inside the cells' runs; where that differs, what it is with a change stands beside it."""
+    changed = changed_cells(name, scale, preset)
+    found: list[Claim] = []
+    for share in SHARES[name]:
+        claim = share_claim(name, share, inside.get(cells[share.cell].setting, []), is_comparable=scale == "paper")
+        if claim.verdict == "differs":
+            others = {
+                change: shares_of(inside.get(cell.setting, []), share) for change, cell in changed[share.cell].items()
+            }
+            claim = replace(claim, explanation="; ".join(share_reasons(share, claim.n, others)))
+        found.append(claim)
     return found
 
 

@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, seeds_in_words
-from icecore.reporting.paper_numbers import KNOWN, Number
+from icecore.reporting.paper_numbers import KNOWN, Number, Share
 from icecore.store import Record
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, rates
+from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, VARIATIONS
 
 FEW = 3  # fewer seeds are no ground to look for reasons
 LEVEL = 0.95
-PRESET = "--preset "  # begins the name of such a change
+RATE = "lr "  # begins the name of such a change
 
 
 def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cell]]:
-    """By the label of an entry's cell, the same cell with another preset, or at another rate."""
+    """By the label of an entry's cell, the same with another preset or as a variation has it, such as its rate."""
     entry = ENTRIES[name]
     own = {cell.label: cell.setting for cell in entry.at(scale, preset)}
     found: dict[str, dict[str, Cell]] = defaultdict(dict)
     for other in PRESETS:
         for cell in entry.at(scale, other):
             if cell.setting != own.get(cell.label, cell.setting):
-                found[cell.label][f"{PRESET}{other}"] = cell
-    for cell in rates(SCALES[scale], preset):
-        found[str(replace(cell.name, rate=None))][f"lr {cell.name.rate:g}"] = cell
+                found[cell.label][f"--preset {other}"] = cell
+    for vary in VARIATIONS:
+        for cell in vary(SCALES[scale], preset):
+            change = cell.name.more if cell.name.rate is None else f"{RATE}{cell.name.rate:g}"
+            found[str(replace(cell.name, more="", rate=None))][change] = cell
     return found
 
 
@@ -35,8 +37,8 @@ def reasons_of(label: str, number: Number, preset: str, each: Precisions, change
     """Notes on a number that differs, from the cell's records and those of it `changed`.
 
     It is explained by what is known of the cell, by its seeds' spread, or by as many seeds as are a ground, of the
-    cell in another precision or with another preset, that have the paper's number. A rate that the paper did not use
-    is a hint on the cell, and no explanation of the paper's number.
+    cell in another precision, with another preset or in another mode of the scripts, that have the paper's number. A
+    rate that the paper did not use is a hint on the cell, and no explanation of the paper's number.
     """
     counted = of_most_seeds(each)
     values = percentages(counted, number)
@@ -50,12 +52,23 @@ def reasons_of(label: str, number: Number, preset: str, each: Precisions, change
         runs = others.get(precision_of(counted)) or of_most_seeds(others)
         found = percentages(runs, number)
         if found:
-            is_explained |= change.startswith(PRESET) and explains(found, number)
+            is_explained |= not change.startswith(RATE) and explains(found, number)
             also = "" if precision_of(runs) == precision_of(counted) else f" in {precision_of(runs)}"
             notes.append(f"with {change}{also}: {statistics.median(found):.1f}, {seeds_in_words(len(found))}")
     if not is_explained:
         known = [unexplained(len(values))]
     return known + notes
+
+
+def share_reasons(share: Share, seeds: int, changed: dict[str, list[float]]) -> list[str]:
+    """Notes on a share of variance that differs, of so many seeds, from each seed's with a change."""
+    notes = [
+        f"with {change}: {statistics.median(found):.1f}, {seeds_in_words(len(found))}"
+        for change, found in changed.items()
+        if found
+    ]
+    is_explained = any(explains(found, share) for change, found in changed.items() if not change.startswith(RATE))
+    return notes if is_explained else [unexplained(seeds), *notes]
 
 
 def unexplained(seeds: int) -> str:
@@ -66,7 +79,7 @@ def percentages(runs: Sequence[Record], number: Number) -> list[float]:
     return [100 * run[number.accuracy] for run in runs if number.accuracy in run]
 
 
-def explains(values: Sequence[float], number: Number) -> bool:
+def explains(values: Sequence[float], number: Number | Share) -> bool:
     return len(values) >= FEW and abs(statistics.median(values) - number.paper) <= number.tolerance.points
 
 

@@ -21,7 +21,7 @@ def share_claim(
 
     `cell` is what the share's own is called here.
     """
-    values = shares_of(runs, share, DEFAULT_POSITIONS, share.place)
+    values = shares_of(runs, share)
     ours = median_of(values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason + more
     verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
@@ -32,10 +32,12 @@ def share_claim(
     return Claim(name, label, share.paper, ours, tuple(values), None, tolerance, reason, verdict, place=place)
 
 
-def shares_of(runs: Sequence[Record], share: Share, positions: str, place: str) -> list[float]:
-    """Each seed's share in %, of those that have it."""
+def shares_of(
+    runs: Sequence[Record], share: Share, positions: str = DEFAULT_POSITIONS, place: str | None = None
+) -> list[float]:
+    """Each seed's share in %, of those that have it; without a `place`, at the default one."""
     which = 0 if share.kind == "directions" else 1
-    found = [run.get("variance", {}).get(positions, {}).get(place) for run in runs]
+    found = [run.get("variance", {}).get(positions, {}).get(place or share.place) for run in runs]
     return [100 * shares[which] for shares in found if shares is not None]
 
 

@@ -11,10 +11,11 @@ from icecore.store.files import (
     write_whole,
 )
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
-from icecore.store.records import PLACES, Record, Records
+from icecore.store.records import ADDED_LATER, PLACES, Record, Records
 from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 
 __all__ = [
+    "ADDED_LATER",
     "COMMAND_VARIABLE",
     "PLACES",
     "Record",

@@ -16,6 +16,9 @@ NAME = "runs.jsonl"
 # What may differ between two records of one run: when, where and how fast it was made.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
 PLACES = ("where", "file")  # of a config's task and model
+# Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
+# the runs keep their names.
+ADDED_LATER = "added_later"
 
 
 class Records:

@@ -16,9 +16,6 @@ from icecore.seeding import make_generator
 from icecore.tasks.holdout import HeldOut
 
 MOST_DRAWS = 50  # times as many as should do: no task of which so few items are left can be trained on
-# Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
-# the runs keep their names.
-ADDED_LATER = {"added_later": True}
 # Of a setting that says where something lies, not what it is: no part of a run's name.
 WHERE = {"where": True}
 

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import torch
 
 from icecore.errors import require
-from icecore.tasks.base import ADDED_LATER, Batch, Item, Task
+from icecore.store import ADDED_LATER
+from icecore.tasks.base import Batch, Item, Task
 
 RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it
 
@@ -22,7 +23,7 @@ def kept_in_stream() -> Any:
     beside it, drops them. We drop them by default. It matters for parentheses: 14 % of draws are test items, among
     them all balanced strings of 2, 4 and 6, which a model then has to get right without having seen their like.
     """
-    return field(default=False, metadata=ADDED_LATER)
+    return field(default=False, metadata={ADDED_LATER: True})
 
 
 class PlainTask(Task):

@@ -6,16 +6,16 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import icecore
 from icecore.errors import InputError, require, require_choices, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, settings_of_model, trained_names
+from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, model_fields, trained_names
 from icecore.own_files import hash_of
-from icecore.store import PLACES
+from icecore.store import ADDED_LATER, PLACES
 from icecore.tasks import Task, make_task
 from icecore.tasks.loading import setting_fields
 from icecore.training.imitation_target import with_target
@@ -130,7 +130,7 @@ class RunConfig:
             "model": {
                 "name": self.model.name,
                 **origin_of(self.model),
-                "settings": as_read({name: getattr(self.model, name) for name in settings_of_model(type(self.model))}),
+                "settings": as_read(recorded(self.model, model_fields(type(self.model)))),
             },
             "positions": self.sizes.positions,
             "trainable": self.trainable,
@@ -238,12 +238,18 @@ def text_of(made: type) -> str | None:
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:
     """What a task is, and apart from it where its data lie, if they lie anywhere."""
-    found: dict[str, dict[str, Any]] = {"settings": {}, "where": {}}
-    for field in setting_fields(type(task)):
-        value = getattr(task, field.name)
-        if value != field.default or not field.metadata.get("added_later"):
-            found["where" if field.metadata.get("where") else "settings"][field.name] = value
-    return {part: as_read(values) for part, values in found.items() if part == "settings" or values}
+    fields = setting_fields(type(task))
+    settings = recorded(task, [field for field in fields if not field.metadata.get("where")])
+    where = recorded(task, [field for field in fields if field.metadata.get("where")])
+    return {"settings": as_read(settings)} | ({"where": as_read(where)} if where else {})
+
+
+def recorded(made: Task | Model, fields: Sequence[dataclasses.Field]) -> dict[str, Any]:
+    """The values of these fields, but for those that came later and have their default."""
+    values = ((field, getattr(made, field.name)) for field in fields)
+    return {
+        field.name: value for field, value in values if value != field.default or not field.metadata.get(ADDED_LATER)
+    }
 
 
 def name_of(config: Mapping[str, Any]) -> str:
