@@ -4,8 +4,10 @@ import runpy
 from pathlib import Path
 
 import pytest
+import torch
 
 import icecore as ice
+from icecore.tasks import Batch, ModularAddition
 
 ROOT = Path(__file__).parents[1]
 
@@ -32,3 +34,22 @@ def test_short_strings_are_balanced_where_the_question_mark_may_ask_for_it(capsy
     for seed in range(3):
         assert f"seed {seed}, 6 characters, place 6: 0.0 and 1.0, 8: 1.0 and 1.0, 9: 0.0 and 1.0\n" in shown
         assert f"seed {seed}, 2 characters, place 2: 0.0 and 1.0, 8: 0.0 and 1.0, 9: 0.0 and 1.0\n" in shown
+
+
+def test_an_answer_is_pooled_behind_what_is_read():
+    example = runpy.run_path(str(ROOT / "examples" / "answered.py"))
+    tokens = torch.tensor([[1, 2, 3], [4, 5, 0]])
+    scored = torch.tensor([[False, True, True], [False, True, False]])
+    found = example["with_answer"](Batch(tokens, torch.tensor([[0, 6, 7], [0, 8, 0]]), scored))
+    assert found.tokens.tolist() == [[1, 2, 3, 7], [4, 5, 8, 0]]
+    assert found.lengths.tolist() == [4, 3]
+
+
+def test_what_is_pooled_with_the_answer_is_told_apart_from_what_is_without():
+    example = runpy.run_path(str(ROOT / "examples" / "answered.py"))
+    task, model = ModularAddition(modulus=7), ice.Transformer(width=32)
+    runs = ice.train(task, model, steps=1, batch=8, warmup_steps=0)
+    shares = example["answered"](model, runs.parameters(0), task.test_set())
+    own = ice.analysis.explained(ice.analysis.moments_of(model, runs.parameters(0), task.test_set())["final"])
+    assert shares["final, directions, read"] == pytest.approx(100 * own.directions)
+    assert shares["final, directions, answered"] < shares["final, directions, read"]  # there is one more position

@@ -49,7 +49,8 @@ ATTRIBUTES: dict[str, Callable[[Claim], float | None]] = {
     "floor": lambda claim: claim.floor,
     "whole": lambda claim: claim.whole_answers,
 }
-COUNTS = ("runs", "minutes", "claims", "reproduced", "differ")
+# Of a whole table: also how many numbers of ours, as they are shown, are on a side of the paper's.
+COUNTS = ("runs", "minutes", "claims", "reproduced", "differ", "below", "above")
 SEEDS = "seeds"  # a list of them
 NUMBER_OF_SEEDS = "number"  # in words: three
 KINDS = (*STATISTICS, *ATTRIBUTES, *COUNTS, SEEDS, NUMBER_OF_SEEDS)
@@ -143,8 +144,17 @@ class Quotes:
         if quote.what in ("runs", "minutes"):
             spent = spent_on(names, "paper", quote.preset, Records(self.results))
             return sum(each.runs if quote.what == "runs" else each.seconds / 60 for each in spent)
-        verdicts = [claim.verdict for name in names for claim in self.claims_by_cell(name, quote.preset).values()]
-        return len(verdicts) if quote.what == "claims" else verdicts.count(VERDICTS[quote.what])
+        claims = [claim for name in names for claim in self.claims_by_cell(name, quote.preset).values()]
+        if quote.what == "claims":
+            return len(claims)
+        if quote.what in VERDICTS:
+            return sum(claim.verdict == VERDICTS[quote.what] for claim in claims)
+        sign = -1 if quote.what == "below" else 1
+        return sum(
+            sign * (round(claim.ours, claim.digits) - claim.paper) > 0
+            for claim in claims
+            if claim.ours is not None and claim.paper is not None
+        )
 
     def stored(self, quote: Quote) -> float:
         (keys,) = quote.cells
