@@ -47,9 +47,9 @@ def test_an_answer_is_pooled_behind_what_is_read():
 
 def test_what_is_pooled_with_the_answer_is_told_apart_from_what_is_without():
     example = runpy.run_path(str(ROOT / "examples" / "answered.py"))
-    task, model = ModularAddition(modulus=7), ice.Transformer(width=32)
+    task, model = ModularAddition(modulus=31), ice.Transformer(width=32)
     runs = ice.train(task, model, steps=1, batch=8, warmup_steps=0)
     shares = example["answered"](model, runs.parameters(0), task.test_set())
     own = ice.analysis.explained(ice.analysis.moments_of(model, runs.parameters(0), task.test_set())["final"])
     assert shares["final, directions, read"] == pytest.approx(100 * own.directions)
-    assert shares["final, directions, answered"] < shares["final, directions, read"]  # there is one more position
+    assert shares["final, directions, answered"] < shares["final, directions, read"] < 100  # one more position differs
