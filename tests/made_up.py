@@ -5,7 +5,7 @@ from pathlib import Path
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps.scales import SCALES
 
 
 def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, object]:

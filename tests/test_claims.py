@@ -13,8 +13,9 @@ from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SHORT_STRINGS_IN, 
 from icecore.reporting.reasons import median_interval
 from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
-from icecore.sweeps import paper
-from icecore.sweeps.paper import ENTRIES, SCALES
+from icecore.sweeps import paper, variations
+from icecore.sweeps.entries import ENTRIES
+from icecore.sweeps.scales import SCALES
 from icecore.tasks import make_task
 from icecore.tasks.parentheses import BALANCED
 
@@ -132,7 +133,9 @@ def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert "nothing of fig7 is recorded" in capsys.readouterr().err
     of_widths = paper.fig7(SCALES["paper"], "released")[:20]
     of_init = [
-        cell for cell in paper.init(SCALES["paper"], "released") if "released" not in cell.label or "lr" in cell.label
+        cell
+        for cell in variations.init(SCALES["paper"], "released")
+        if "released" not in cell.label or "lr" in cell.label
     ]
     recorded(tmp_path, of_widths + of_init[:9])
     files = [tmp_path / "a.png", tmp_path / "new" / "a.pdf"]
@@ -188,7 +191,7 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     """
     cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}
     changed = {cell.label: cell for cell in paper.table1(SCALES["paper"], "readme")}
-    lower = {cell.label: cell for cell in paper.rates(SCALES["paper"], "released")}
+    lower = {cell.label: cell for cell in variations.rates(SCALES["paper"], "released")}
     accuracies = {
         "parentheses, Normal 16": [0.9] * 3,
         "parentheses, Normal 1024": [0.8] * 3,
@@ -202,7 +205,7 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     in_tf32 = record_of(changed["decimal-addition, Random 16"], 0, 0.28, "tf32")
     Records(tmp_path).append([*(record_of(*row) for row in rows), in_tf32])
     frozen = {cell.label: cell for cell in paper.table2(SCALES["paper"], "released")}
-    waves = {cell.label: cell for cell in paper.positions(SCALES["paper"], "released")}
+    waves = {cell.label: cell for cell in variations.positions(SCALES["paper"], "released")}
     in_modes = [("needle", 0.985), ("decimal-addition", 0.3)]  # the paper has 98.5 and 48.5
     Records(tmp_path).append(
         record_of(cell, seed, value)
@@ -310,7 +313,7 @@ def test_initializations_are_told_apart_at_every_scale():
 
     for scale in SCALES.values():
         for preset in paper.PRESETS:
-            cells = paper.init(scale, preset) + paper.fig7(scale, preset)
+            cells = variations.init(scale, preset) + paper.fig7(scale, preset)
             lines = {(line_of(cell), cell.model.init) for cell in cells if isinstance(cell.model, Transformer)}
             own = "paper" if preset == "paper" else "released"
             assert {init for line, init in lines if "matched" not in line} <= {own}
@@ -320,7 +323,7 @@ def test_initializations_are_told_apart_at_every_scale():
 
 def test_the_higher_rate_is_higher_at_every_scale():
     for scale in SCALES.values():
-        cells = {cell.label: cell.config((0,), "fp32").optimization.lr for cell in paper.init(scale, "released")}
+        cells = {cell.label: cell.config((0,), "fp32").optimization.lr for cell in variations.init(scale, "released")}
         usual = cells["needle, Random 256, matched"]
         assert cells[f"needle, Random 256, matched, lr {5 * usual:g}"] == 5 * usual
 

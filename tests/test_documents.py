@@ -16,7 +16,7 @@ from icecore.reporting.quotes import Quotes
 from icecore.reporting.stored_tables import bench_grid_of, subspace_row
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 from icecore.tasks import make_task
 
 ROOT = Path(__file__).parents[1]

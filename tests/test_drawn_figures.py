@@ -25,7 +25,7 @@ from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
 from icecore.sweeps import paper
 from icecore.sweeps.demo import Row
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps.scales import SCALES
 
 
 def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor(monkeypatch):

@@ -8,8 +8,8 @@ from icecore.cli import main
 from icecore.reporting.claims import claims_of
 from icecore.reporting.grids import grid_of
 from icecore.store import Records
-from icecore.sweeps import paper
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps import paper, variations
+from icecore.sweeps.scales import SCALES
 
 
 def test_the_grid_is_the_papers_layout(tmp_path, capsys):
@@ -22,7 +22,7 @@ def test_the_grid_is_the_papers_layout(tmp_path, capsys):
 
 
 def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
-    cells = [*paper.fig7(SCALES["paper"], "released"), *paper.init(SCALES["paper"], "released")]
+    cells = [*paper.fig7(SCALES["paper"], "released"), *variations.init(SCALES["paper"], "released")]
     recorded(tmp_path, list({cell.setting: cell for cell in cells if "needle" in cell.label}.values()), seeds=2)
     assert main(["claims", "all", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()

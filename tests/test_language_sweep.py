@@ -17,9 +17,10 @@ from icecore.models import Transformer
 from icecore.reporting.claims import claims_of
 from icecore.reporting.language_claims import table5_claims
 from icecore.store import Records
-from icecore.sweeps import language, paper, variance
+from icecore.sweeps import language, variance
+from icecore.sweeps.entries import ENTRIES
 from icecore.sweeps.language import LANGUAGE, LanguageScale
-from icecore.sweeps.paper import SCALES, with_text
+from icecore.sweeps.scales import SCALES, with_text
 from icecore.tasks import Language, Needle
 from icecore.training import RunFolder
 from icecore.training.presets import preset_model, preset_optimization
@@ -52,7 +53,7 @@ def test_the_papers_cells(text):
 
 def test_without_a_text_it_says_how_to_make_one(tmp_path):
     with pytest.raises(InputError, match=r"there is no folder .*; make it with icecore prepare"):
-        paper.ENTRIES["fig4"].cells(with_text(SCALES["paper"], tmp_path / "none"), "released")  # type: ignore[misc]
+        ENTRIES["fig4"].cells(with_text(SCALES["paper"], tmp_path / "none"), "released")  # type: ignore[misc]
 
 
 @pytest.mark.usefixtures("tiny")

@@ -20,7 +20,8 @@ from icecore.reporting.paper_numbers import REPLICATION, TABLE3
 from icecore.store import Records
 from icecore.sweeps import memorized, paper, runner
 from icecore.sweeps.cells import Cell, Name
-from icecore.sweeps.paper import SCALES, TARGET_WIDTHS
+from icecore.sweeps.paper import TARGET_WIDTHS
+from icecore.sweeps.scales import SCALES
 from icecore.tasks import Memorization
 from icecore.training import Population, scored_losses
 from icecore.training.population import predict

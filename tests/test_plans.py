@@ -15,7 +15,7 @@ from icecore.models import Transformer
 from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.estimates import Bench, Slot, bench_of
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps.scales import SCALES
 from icecore.tasks import make_task
 from icecore.training import device_name
 

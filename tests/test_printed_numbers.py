@@ -24,7 +24,7 @@ from icecore.models import Sizes, Transformer
 from icecore.reporting.inside import ANALYSES
 from icecore.store import Records
 from icecore.sweeps import paper, runner
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps.scales import SCALES
 from icecore.tasks import Needle
 from icecore.training.imitation_target import TargetNumbers
 from icecore.training.loop import Progress

@@ -20,8 +20,10 @@ from icecore.store import Records, write_json
 from icecore.sweeps import paper, runner
 from icecore.sweeps.cells import Cell, Name
 from icecore.sweeps.cluster import train_on_worker
+from icecore.sweeps.entries import ENTRIES
 from icecore.sweeps.laptop import size_of, small_task, small_training
-from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES
+from icecore.sweeps.paper import PRESETS
+from icecore.sweeps.scales import SCALES
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
 

@@ -9,8 +9,8 @@ from icecore.reporting.claims import claims_of, judge
 from icecore.reporting.paper_numbers import BETWEEN, FAILED, KNOWN, NUMBERS, SHARES, SOLVED, TABLE2, Number
 from icecore.reporting.share_claims import choices_of
 from icecore.store import Records
-from icecore.sweeps import paper
-from icecore.sweeps.paper import SCALES
+from icecore.sweeps import paper, variations
+from icecore.sweeps.scales import SCALES
 
 
 def test_tolerances_are_those_that_were_fixed_beforehand():
@@ -37,7 +37,7 @@ def test_what_is_missing_explains_no_number_above_the_papers():
 
 @pytest.mark.parametrize("scale", ["paper", "laptop"])
 def test_gains_are_those_of_their_labels(scale):
-    cells = paper.gain(SCALES[scale], "released")
+    cells = variations.gain(SCALES[scale], "released")
     assert len(cells) == 4 * 3 * 4
     assert all(cell.label.endswith(f"gain {cast(Any, cell.model).gain:g}") for cell in cells)
     assert {cast(Any, cell.model).gain for cell in cells} == {0.5, 1, 2, 4}

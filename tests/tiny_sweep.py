@@ -4,7 +4,7 @@ import sys
 
 from icecore.cli import main
 from icecore.reporting import claims
-from icecore.sweeps import laptop, paper
+from icecore.sweeps import laptop, paper, variations
 from icecore.sweeps.laptop import Size, Training
 from icecore.tasks import ModularAddition, Needle
 
@@ -14,6 +14,6 @@ laptop.SIZES = (
     Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT, SHORT),
     Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT, SHORT),
 )
-paper.FOUR = ("modular-addition", "needle")
+paper.FOUR = variations.FOUR = ("modular-addition", "needle")
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

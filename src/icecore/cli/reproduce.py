@@ -131,7 +131,8 @@ def reproduce_command(
 def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
     """The named entries. A laptop's text is made if need be; of `all`, what has no text is left out."""
     from icecore.cli.prepare import prepare_stories
-    from icecore.sweeps.paper import ENTRIES, SCALES
+    from icecore.sweeps.entries import ENTRIES
+    from icecore.sweeps.scales import SCALES
 
     wanted = entry_names(names)
     folder = text or Path(SCALES[scale].language.folder)
@@ -148,7 +149,7 @@ def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -
 
 
 def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None):
-    from icecore.sweeps.paper import ENTRIES
+    from icecore.sweeps.entries import ENTRIES
 
     require_preset(preset)
     cells = [cell for name in entry_names(names) for cell in ENTRIES[name].at(scale, preset, text)]
@@ -162,7 +163,8 @@ def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence
 
 
 def list_entries() -> None:
-    from icecore.sweeps.paper import ENTRIES, SCALES
+    from icecore.sweeps.entries import ENTRIES
+    from icecore.sweeps.scales import SCALES
 
     print_table(
         "The paper's tables and figures",

@@ -45,7 +45,7 @@ def require_preset(preset: str) -> None:
 
 def entry_names(names: Sequence[str]) -> list[str]:
     """The named entries that can be run; `all` is all of those."""
-    from icecore.sweeps.paper import ENTRIES
+    from icecore.sweeps.entries import ENTRIES
 
     if "all" in names:
         return [name for name, entry in ENTRIES.items() if entry.cells is not None]

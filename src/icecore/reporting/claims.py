@@ -26,7 +26,7 @@ from icecore.reporting.reasons import changed_cells, reasons_of, share_reasons
 from icecore.reporting.share_claims import share_claim, shares_of
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 from icecore.sweeps.variance import INSIDE
 from icecore.tasks import make_task
 from icecore.training.presets import preset_sizes

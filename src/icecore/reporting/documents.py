@@ -18,7 +18,7 @@ from icecore.reporting.reasons import unexplained
 from icecore.reporting.stored_tables import bench_grid_of, read_results, subspace_grid
 from icecore.reporting.summary import HEADINGS, summary_of
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 
 BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset)?, made by `make readme` -->")
 END = "<!-- end of results -->"

@@ -7,7 +7,8 @@ from icecore.reporting.claim import Claim
 from icecore.reporting.claims import claims_of, shown
 from icecore.reporting.paper_numbers import NUMBERS
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES, PRESETS
+from icecore.sweeps.entries import ENTRIES
+from icecore.sweeps.paper import PRESETS
 
 WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
 

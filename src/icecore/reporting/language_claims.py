@@ -10,7 +10,7 @@ from icecore.reporting.paper_numbers import LANGUAGE_SHAPES, TABLE5, Shape
 from icecore.reporting.share_claims import share_claim
 from icecore.store import Record
 from icecore.sweeps.cells import Name
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 from icecore.training.presets import source_of
 
 OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"

@@ -24,7 +24,8 @@ from icecore.reporting.soundness import PRECISIONS
 from icecore.reporting.stored_tables import read_results
 from icecore.reporting.summary import VERDICTS
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES, PRESETS
+from icecore.sweeps.entries import ENTRIES
+from icecore.sweeps.paper import PRESETS
 
 NUMBER = r"(?:\d[\d,]*\d|\d)(?:\.\d+)?|\.\d+"
 SEPARATOR = re.compile(", | and ")

@@ -10,7 +10,10 @@ from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, see
 from icecore.reporting.paper_numbers import KNOWN, Number, Share
 from icecore.store import Record
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES, PRESETS, SCALES, VARIATIONS
+from icecore.sweeps.entries import ENTRIES
+from icecore.sweeps.paper import PRESETS
+from icecore.sweeps.scales import SCALES
+from icecore.sweeps.variations import VARIATIONS
 
 FEW = 3  # fewer seeds are no ground to look for reasons
 LEVEL = 0.95

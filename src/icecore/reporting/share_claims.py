@@ -8,7 +8,7 @@ from icecore.analysis.moments import POSITIONS
 from icecore.reporting.claim import Claim, median_of, seeds_by_setting, verdict_of, without_verdict
 from icecore.reporting.paper_numbers import SHARES, Share
 from icecore.store import Record, Records
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 from icecore.sweeps.variance import INSIDE
 
 DEFAULT_POSITIONS = "read"

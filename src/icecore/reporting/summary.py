@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from icecore.reporting.claim import Claim, seeds_of
 from icecore.reporting.claims import claims_of, spent_on
 from icecore.store import Records
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 
 VERDICTS = {  # by the heading of their column
     "reproduced": "reproduced",

@@ -18,7 +18,8 @@ from icecore.reporting.figures.drawing import (
 )
 from icecore.reporting.imitation_claims import Imitated, imitated
 from icecore.store import Records
-from icecore.sweeps.paper import SCALES, fig6
+from icecore.sweeps.paper import fig6
+from icecore.sweeps.scales import SCALES
 
 
 def imitations_of(scale: str, preset: str, records: Records) -> list[Imitated]:

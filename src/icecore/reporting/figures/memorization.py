@@ -10,7 +10,8 @@ from icecore.reporting.figures.drawing import COLOURS, MARKERS, new_figure, save
 from icecore.reporting.memorization_claims import runs_with
 from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
-from icecore.sweeps.paper import SCALES, table3
+from icecore.sweeps.paper import table3
+from icecore.sweeps.scales import SCALES
 
 PRESETS = {"released": "-", "paper": "--"}
 MEASURES = {

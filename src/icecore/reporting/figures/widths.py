@@ -23,7 +23,7 @@ from icecore.reporting.figures.drawing import (
 )
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.paper import ENTRIES
+from icecore.sweeps.entries import ENTRIES
 from icecore.training.presets import source_of
 
 STYLES = {
