@@ -1,5 +1,6 @@
 """Why a number of ours differs from the paper's, as far as the records say: noise, or one thing that was changed."""
 
+import functools
 import math
 import statistics
 from collections import defaultdict
@@ -29,11 +30,23 @@ def changed_cells(name: str, scale: str, preset: str) -> dict[str, dict[str, Cel
         for cell in entry.at(scale, other):
             if cell.setting != own.get(cell.label, cell.setting):
                 found[cell.label][f"--preset {other}"] = cell
-    for vary in VARIATIONS:
-        for cell in vary(SCALES[scale], preset):
-            change = cell.name.more if cell.name.rate is None else f"{RATE}{cell.name.rate:g}"
-            found[str(replace(cell.name, more="", rate=None))][change] = cell
+    for label, change, cell in varied_cells(scale, preset):
+        found[label][change] = cell
     return found
+
+
+@functools.cache
+def varied_cells(scale: str, preset: str) -> list[tuple[str, str, Cell]]:
+    """Of each variation the label of the cell it is of, what is changed, and the cell."""
+    return [
+        (
+            str(replace(cell.name, more="", rate=None)),
+            cell.name.more if cell.name.rate is None else f"{RATE}{cell.name.rate:g}",
+            cell,
+        )
+        for vary in VARIATIONS
+        for cell in vary(SCALES[scale], preset)
+    ]
 
 
 def reasons_of(label: str, number: Number, preset: str, each: Precisions, changed: dict[str, Precisions]) -> list[str]:
