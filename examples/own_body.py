@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import icecore as ice
-from icecore.models import MODELS, Model, Parameters, Sizes, Spec
+from icecore.models import MODELS, Model, Parameters, Sizes, Spec, Uniform
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class GRU(Model):
     vectorizes: ClassVar[bool] = False  # torch.func.vmap knows no GRU: seeds run one after the other
 
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
-        width, bound = self.width, 1 / math.sqrt(self.width)
+        width, uniform = self.width, Uniform(1 / math.sqrt(self.width))
         return {
             "token": Spec((sizes.vocab_size, width), "token", 1.0),
-            "from_input": Spec((3 * width, width), "recurrent", bound, "uniform"),
-            "from_state": Spec((3 * width, width), "recurrent", bound, "uniform"),
-            "unembed": Spec((sizes.vocab_size, width), "unembed", bound, "uniform"),
+            "from_input": Spec((3 * width, width), "recurrent", uniform),
+            "from_state": Spec((3 * width, width), "recurrent", uniform),
+            "unembed": Spec((sizes.vocab_size, width), "unembed", uniform),
         }
 
     def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:

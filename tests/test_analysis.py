@@ -22,7 +22,7 @@ from icecore.analysis.moments import POSITIONS, Moments, chosen, explained, mome
 from icecore.analysis.readout import features_of, logistic_readout, ridge_readout
 from icecore.analysis.subspaces import Subspace, accuracy_curve, basis_of, counts_up_to, predict_with
 from icecore.errors import InputError
-from icecore.models import Sizes, Transformer, initialize
+from icecore.models import Model, Sizes, Spec, Transformer, initialize
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
 
 
@@ -178,7 +178,7 @@ def test_a_constructed_induction_head_is_found():
 
 def test_linearized_attention_has_no_map():
     model = Transformer(width=16, attention="prefix-sum")
-    with pytest.raises(InputError, match="has no map"):
+    with pytest.raises(InputError, match="transformer with these settings has no attention maps to look at"):
         attention_maps(model, initialize(model, SIZES, 0), (1, 2))
 
 
@@ -199,19 +199,29 @@ def test_an_exact_circle_is_one():
     assert circles(two).key_frequencies == (3, 6)
 
 
-class Adder:
-    """A stand-in for a model: logits are a function of a and b that is known."""
+class Adder(Model):
+    """Logits that are a known function of a and b."""
+
+    name = "adder"
+    roles = ("token",)
+
+    @property
+    def activations(self):
+        return ("embedding",)
 
     def __init__(self, table: torch.Tensor) -> None:
         self.table = table
 
-    def hidden(self, _parameters, tokens, hook=None):
+    def specs(self, sizes):
+        return {"token": Spec((sizes.vocab_size, 1), "token")}
+
+    def hidden(self, parameters, tokens, hook=None):
         embedded = F.one_hot(tokens, len(self.table)).float()
         embedded = hook("embedding", embedded) if hook else embedded
         last = torch.einsum("na,nb,abc->nc", embedded[:, 0], embedded[:, 1], self.table)
         return torch.stack([last, last], dim=1)
 
-    def unembed(self, _parameters, hidden):
+    def unembed(self, parameters, hidden):
         return hidden
 
 
@@ -219,12 +229,12 @@ def test_metrics_of_modular_addition_by_hand():
     p = 7
     a, b, c = torch.meshgrid(torch.arange(p), torch.arange(p), torch.arange(p), indexing="ij")
     parameters = {"token": torch.zeros(p, 1)}
-    of_sum = cast(Any, Adder(((a + b) % p == c) * (1.0 + c)))
+    of_sum = Adder(((a + b) % p == c) * (1.0 + c))
     assert distance_irrelevance(of_sum, parameters, p) == pytest.approx(1), "the right logit is one of the sum alone"
-    of_difference = cast(Any, Adder(((a + b) % p == c) * (1.0 + (a - b) % p)))
+    of_difference = Adder(((a + b) % p == c) * (1.0 + (a - b) % p))
     assert distance_irrelevance(of_difference, parameters, p) == pytest.approx(0)
     wrong = ((a + b + 1) % p == c) * (1.0 + (a - b) % p)  # the largest wrong logit is one of the difference
-    both = cast(Any, Adder(((a + b) % p == c) * (10.0 + c) + wrong))
+    both = Adder(((a + b) % p == c) * (10.0 + c) + wrong)
     assert distance_irrelevance(both, parameters, p, "right") == pytest.approx(1)
     assert distance_irrelevance(both, parameters, p, "largest-wrong") == pytest.approx(0)
     triples = random_triples(p)
@@ -233,9 +243,9 @@ def test_metrics_of_modular_addition_by_hand():
     # The gradient of logit c is the table's row: for a, over all a with this b; for b, over all b with this a.
     table = normal(p, p, p, seed=3)
     expected = [torch.cosine_similarity(table[:, j, k], table[i, :, k], dim=0) for i, j, k in triples]
-    found = gradient_symmetricity(cast(Any, Adder(table)), parameters, p)
+    found = gradient_symmetricity(Adder(table), parameters, p)
     assert found == pytest.approx(float(torch.stack(expected).mean()), abs=1e-6)
-    symmetric = cast(Any, Adder(table + table.transpose(0, 1)))
+    symmetric = Adder(table + table.transpose(0, 1))
     assert gradient_symmetricity(symmetric, parameters, p) != pytest.approx(found)
 
 

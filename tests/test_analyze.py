@@ -111,13 +111,20 @@ def test_bad_input(tmp_path, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
-def test_an_lstm_is_not_looked_into(tmp_path, capsys):
+def test_an_lstm_is_looked_into_at_each_layer(tmp_path, capsys):
     assert main(["analyze", str(tmp_path / "nothing")]) == 2
     flags = [flag for flag in TINY if flag not in ("--init", "matched")]
     assert main(["train", *NEEDLE, "--model", "lstm", *flags, "--out", str(tmp_path), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert main(["analyze", str(tmp_path / "needle" / result["run_id"])]) == 2
-    assert "only transformers are looked into" in capsys.readouterr().err
+    run = str(tmp_path / "needle" / json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"])
+    found = run_json(capsys, "analyze", run, "--items", "9999", "--json")["analyses"]
+    assert list(found) == ["variance", "causal", "readout"], "it has no attention, and needle no circles"
+    assert list(found["variance"]["trained"]) == ["embedding", "layer0.output", "layer1.output"]
+    assert found["variance"]["trained"] != found["variance"]["untrained"]
+    everything = [curve["accuracy"][-1] for curve in found["causal"]["curves"] if curve["mode"] == "keep"]
+    accuracy = run_json(capsys, "evaluate", run, "--json")["accuracy"][0]
+    assert everything == pytest.approx([accuracy] * len(everything)), "all directions kept is the model"
+    assert main(["analyze", run, "--what", "attention"]) == 2
+    assert "lstm with these settings has no attention maps" in capsys.readouterr().err
 
 
 def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):

@@ -163,7 +163,7 @@ def test_tasks_of_one_name_stand_apart(tmp_path, monkeypatch):
         ["all"],
         1,
         out=tmp_path,
-        watch=lambda name, progress: told.append((name, progress.step)),
+        on_progress=lambda name, progress: told.append((name, progress.step)),
         **training,
     )
     assert [(point.task, point.line) for point in found] == [

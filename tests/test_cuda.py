@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from twins import results_by_place, shaken
+from references import reference_results, results_by_place, shaken
 
 import icecore as ice
 from icecore.bench.language import RandomText
@@ -13,8 +13,7 @@ from icecore.training import Optimization, Population, Precision
 from icecore.training.imitation_target import Target
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
-from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import plain_work, whole
+from icecore.training.stream import BatchStream, Stream
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 TASKS = [
@@ -48,28 +47,27 @@ def test_a_target_says_the_same_on_the_gpu_whatever_the_precision():
     assert torch.allclose(on_gpu, target(tokens), atol=1e-4)  # float32 sums in another order
 
 
-def test_a_packed_lstm_gives_the_plain_twins_logits_and_gradients():
+def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients():
     population = shaken(Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda")))
     batch = Needle().sample(50, torch.Generator("cuda").manual_seed(0))
     with Precision.fp32.in_matrix_products():
-        ours = results_by_place(population, whole(population.model, 256, batch))
-        twins = results_by_place(population, plain_work(batch))
+        ours, reference = results_by_place(population, batch), reference_results(population, batch)
     for name, value in ours.items():
-        assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+        assert (value - reference[name]).norm() < 2e-5 * reference[name].norm() + 1e-7, name
 
 
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
     model, device, sizes = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), Sizes(31, 5)
     exact = shaken(Population(model, sizes, (0, 1), "all", device))
     rounded = shaken(Population(model, sizes, (0, 1), "all", device, Precision.bf16))
-    work = whole(model, 31, ModularAddition(modulus=31).sample(200, torch.Generator("cuda").manual_seed(0)))
-    expected, found = (results_by_place(population, work) for population in (exact, rounded))
+    batch = exact.prepare(ModularAddition(modulus=31).sample(200, torch.Generator("cuda").manual_seed(0)))
+    expected, found = (results_by_place(population, batch) for population in (exact, rounded))
     assert found["block0.k.weight"].dtype == torch.bfloat16
     for name, value in found.items():  # bfloat16 has 8 bits: .4 % a rounding, a dozen of them on the way
         assert (value.float() - expected[name]).norm() < 0.05 * expected[name].norm() + 1e-3, name
     steps = Steps(rounded, Optimization(steps=2, lr=1e-2, warmup_steps=0))
     before = {name: value.clone() for name, value in steps.state().items()}
-    steps.take(work)
+    steps.take(batch)
     assert not torch.equal(before["value/block0.k.weight"], rounded.trained["block0.k.weight"])
     for _ in range(2):
         for decays, value in rounded.values.items():
@@ -89,15 +87,16 @@ def test_replayed_steps_are_the_steps_taken_one_by_one(task, model):
 
     plain, replayed = Steps(population(), optimization), Steps(population(), optimization)
     stream = Stream(task, 64, 0, device)
-    one_by_one, grouped, replay = WorkStream(stream, model), WorkStream(stream, model, grouped=True), Replay(replayed)
+    one_by_one, grouped = (BatchStream(stream, model.engine, bucketed=bucketed) for bucketed in (False, True))
+    replay = Replay(replayed)
     taken = 0
     while taken < 60:
-        place = grouped.at(taken)
-        replay.take([place.step(index) for index in range(place.begin, place.end)])
-        for step in range(taken, taken + place.end - place.begin):
-            place_of_one = one_by_one.at(step)
-            plain.take(*place_of_one.step(place_of_one.index))
-        taken += place.end - place.begin
+        slot = grouped.at(taken)
+        replay.take([slot.step(index) for index in range(slot.begin, slot.end)])
+        for step in range(taken, taken + slot.end - slot.begin):
+            slot_of_one = one_by_one.at(step)
+            plain.take(*slot_of_one.step(slot_of_one.index))
+        taken += slot.end - slot.begin
         assert torch.allclose(plain.loss, replayed.loss, rtol=2e-3), taken
     assert int(replayed.step) == taken
 

@@ -46,7 +46,7 @@ def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
 
 def test_a_damaged_checkpoint_is_refused_with_a_way_out(tmp_path):
     with pytest.raises(Stop):
-        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
     (checkpoint,) = tmp_path.glob("needle/*/checkpoint.safetensors")
     content = bytearray(checkpoint.read_bytes())
     content[-3] ^= 1
@@ -149,7 +149,7 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
     def explode(*_arguments, **_settings):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("icecore.training.population.Group.logits", explode)
+    monkeypatch.setattr("icecore.training.population.Population.logits", explode)
     with pytest.raises(
         InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
     ):

@@ -13,6 +13,7 @@ from made_up import bits, record_of, remember_table3
 from icecore.analysis.circles import components, strongest_frequency
 from icecore.cli.demo import columns_of
 from icecore.errors import InputError
+from icecore.models import Transformer
 from icecore.reporting.figures.demo import draw_demo
 from icecore.reporting.figures.imitation import draw_imitations
 from icecore.reporting.figures.language import draw_languages
@@ -103,7 +104,8 @@ def test_figure_8_is_the_median_accuracy_by_step(tmp_path, monkeypatch):
 def inside(name: str, result: dict[str, Any], both: dict[str, Any] | None = None) -> Any:
     """The figure of an analysis, of a run of which only so much is there."""
     config = SimpleNamespace(task=SimpleNamespace(name="needle", vocab_size=11))
-    look: Any = SimpleNamespace(subject=SimpleNamespace(config=config, both=both), request=Request(components=(0, 2)))
+    subject = SimpleNamespace(config=config, both=both, model=Transformer(width=8))
+    look: Any = SimpleNamespace(subject=subject, request=Request(components=(0, 2)))
     return ANALYSES[name].figure(look, result)
 
 

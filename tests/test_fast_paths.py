@@ -1,17 +1,18 @@
-"""The fast paths of short sequences give what the plain models give: logits, losses and gradients."""
+"""The engines of short sequences give what the models' definitions give: logits, losses and gradients."""
 
 import pytest
 import torch
-from twins import results_by_place, shaken
+from references import reference_results, results_by_place, shaken
 
 from icecore.models import LSTM, Sizes, Transformer
-from icecore.models.fused import Adjoin
-from icecore.models.lstm import PackedSequences
+from icecore.models.engines import ShapeBuckets
+from icecore.models.engines.fused import Adjoin
+from icecore.models.engines.lstm import TimeMajorTokens
+from icecore.models.engines.transformer import TransformerEngine
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Population
+from icecore.training.batches import prepare_batches
 from icecore.training.population import predict
-from icecore.training.stream import FewSizes
-from icecore.training.work import plain_work, whole, works
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -35,16 +36,14 @@ def one_batch(task: Task, count: int) -> Batch:
     ids=lambda task: task.name,
 )
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_packed_logits_are_the_plain_ones_with_their_gradients(task, trainable, attention, layers):
+def test_shared_prefixes_give_the_reference_logits_and_gradients(task, trainable, attention, layers):
     model = Transformer(width=16, layers=layers, init="matched", attention=attention)
     population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(task, 40)
-    ours, twins = (
-        results_by_place(population, work) for work in (whole(model, task.vocab_size, batch), plain_work(batch))
-    )
-    assert ours.keys() == twins.keys()
+    ours, reference = results_by_place(population, batch), reference_results(population, batch)
+    assert ours.keys() == reference.keys()
     for name, value in ours.items():
-        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name  # float64
+        assert torch.allclose(value, reference[name], rtol=1e-9, atol=1e-12), name  # float64
 
 
 def test_a_frozen_body_that_is_loaded_anew_is_computed_with():
@@ -55,40 +54,41 @@ def test_a_frozen_body_that_is_loaded_anew_is_computed_with():
     population.load(changed)
     _, after = predict(population, batch)
     assert not torch.allclose(after, before)
-    work = whole(model, TASK.vocab_size, batch), plain_work(batch)
-    ours, twins = (results_by_place(population, each)["loss"] for each in work)
-    assert torch.allclose(ours, twins, rtol=1e-9)
+    ours, reference = results_by_place(population, batch)["loss"], reference_results(population, batch)["loss"]
+    assert torch.allclose(ours, reference, rtol=1e-9)
 
 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
-def test_a_packed_lstm_gives_the_plain_logits_and_gradients(trainable):
+def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients(trainable):
     model = LSTM(width=16)
     population = shaken(Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(TASK, 40)
-    ours, twins = (results_by_place(population, work) for work in (whole(model, 40, batch), plain_work(batch)))
-    assert ours.keys() == twins.keys()
+    ours, reference = results_by_place(population, batch), reference_results(population, batch)
+    assert ours.keys() == reference.keys()
     for name, value in ours.items():
-        assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
+        assert torch.allclose(value, reference[name], rtol=1e-9, atol=1e-12), name
 
 
 @pytest.mark.parametrize("task", [TASK, DecimalAddition(digits=2, scored="target-is-digit", test_size=50)], ids=str)
 def test_lstm_steps_of_one_size_are_the_plain_steps(task):
     """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
-    model, sizes = LSTM(width=16), FewSizes(4, 2)
+    model, buckets = LSTM(width=16), ShapeBuckets(4, 2)
     population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
     batch = one_batch(task, 80)
-    first, second = (works(model, task.vocab_size, part, 20, sizes) for part in (batch[:40], batch[40:]))
-    for index, work in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):
-        assert isinstance(work.inputs, PackedSequences)
+    first, second = (
+        prepare_batches(model.engine, task.vocab_size, part, 20, buckets) for part in (batch[:40], batch[40:])
+    )
+    for index, prepared in enumerate([first.step(0), first.step(1), second.step(0), second.step(1)]):
+        assert isinstance(prepared.inputs, TimeMajorTokens)
         part = batch[20 * index : 20 * index + 20]
-        assert len(work.inputs.tokens) > part.lengths.sum() or task is not TASK
-        ours, twins = (results_by_place(population, one) for one in (work, plain_work(part)))
+        assert len(prepared.inputs.tokens) > part.lengths.sum() or task is not TASK
+        ours, reference = results_by_place(population, prepared), reference_results(population, part)
         for name, value in ours.items():
-            assert torch.allclose(value, twins[name], rtol=1e-9, atol=1e-12), name
-    assert sizes.times is not None
-    before = sizes.times
-    assert sizes.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
-    assert (sizes.of_times(before[None] + 1, 30) > before)[before > 0].all()
+            assert torch.allclose(value, reference[name], rtol=1e-9, atol=1e-12), name
+    assert buckets.times is not None
+    before = buckets.times
+    assert buckets.of_times(before[None] - 1, 20) is before, "what fits changes nothing"
+    assert (buckets.of_times(before[None] + 1, 30) > before)[before > 0].all()
 
 
 @pytest.mark.parametrize("are_adjacent", [True, False])
@@ -122,6 +122,7 @@ def test_neighbours_by_chance_are_copied():
 def test_a_body_in_training_is_joined_without_a_copy():
     population = Population(Transformer(width=16), Sizes(9, 4), (0, 1), "all", CPU)
     (group,) = population.groups
-    joined = group.body(Transformer(width=16), "qkv")["block0.qkv.weight"]
+    assert isinstance(group.network, TransformerEngine)
+    joined = group.network.body("qkv")["block0.qkv.weight"]
     assert joined.untyped_storage().data_ptr() == population.values[True].untyped_storage().data_ptr()
     assert torch.equal(joined[1, 16:32], population.trained["block0.k.weight"][1])

@@ -11,12 +11,12 @@ from small_runs import run_json
 import icecore as ice
 from icecore.cli import main
 from icecore.models import Sizes, Transformer, initialize
+from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Imitation, make_task
 from icecore.training import Population, RunFolder, evaluate, imitation_target
 from icecore.training.imitation_target import Target, target_network, target_numbers, with_target
 from icecore.training.population import losses
 from icecore.training.presets import preset_model
-from icecore.training.work import plain_work, whole
 
 CPU = torch.device("cpu")
 MODEL = Transformer(width=16, init="matched")
@@ -140,15 +140,16 @@ def test_imitation_loss_is_kl():
     task = Imitation(length=4, vocabulary=7, target=target)
     batch = task.sample(6, torch.Generator().manual_seed(0))
     population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
-    work = plain_work(batch)
-    logits = population.logits(work)
+    reference = population.copy(engine=ReferenceEngine)
+    work = reference.prepare(batch)
+    logits = reference.logits(work)
     assert batch.target_log_probs is not None
     expected = torch.nn.functional.kl_div(
         logits[0].log_softmax(dim=-1), batch.target_log_probs, reduction="batchmean", log_target=True
     )
-    assert losses(logits, work.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
-    packed = whole(MODEL, 7, batch)
-    assert losses(population.logits(packed), packed.answers)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert losses(logits, work.targets)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    packed = population.prepare(batch)
+    assert losses(population.logits(packed), packed.targets)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("width", [4, 16, 64])

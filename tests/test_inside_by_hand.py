@@ -142,7 +142,7 @@ def test_steps_of_induction_are_those_of_each_model_by_name(of_needle):
     assert "prompt" not in found, "the paper's has four pairs"
     assert found["items"] == 60
     for name, parameters in of_needle.both.items():
-        scores = induction_scores(of_needle.transformer, parameters, SMALL, SMALL.test_set())
+        scores = induction_scores(of_needle.model, parameters, SMALL, SMALL.test_set())
         assert found[name]["uniform"] == [scores.value_to_marker_uniform, scores.query_to_value_uniform]
         for step in ("value_to_marker", "query_to_value"):
             assert found[name][step] == getattr(scores, step).tolist()
@@ -152,7 +152,7 @@ def test_steps_of_induction_are_those_of_each_model_by_name(of_needle):
 
 def test_maps_of_a_prompt_are_of_the_trained_model(of_needle):
     prompt = looked(of_needle, "attention", prompt="b 2 a 1 a")["prompt"]
-    maps = attention_maps(of_needle.transformer, of_needle.parameters, SMALL.read("b 2 a 1 a"))
+    maps = attention_maps(of_needle.model, of_needle.parameters, SMALL.read("b 2 a 1 a"))
     assert prompt["maps"] == maps.tolist()
     modular = dataclasses.replace(of_needle.config, task=ModularAddition(modulus=7))
     with pytest.raises(InputError, match="attention of modular-addition needs a prompt"):
@@ -163,11 +163,11 @@ def test_curves_are_of_the_trained_model_with_directions_of_both():
     task = Memorization(keys=8)
     subject = subject_of(task, steps=100)
     found = {(curve["mode"], curve["basis"]): curve for curve in looked(subject, "causal", items=50)["curves"]}
-    trained, untrained = (moments_of(subject.transformer, one, subject.sample) for one in subject.both.values())
+    trained, untrained = (moments_of(subject.model, one, subject.sample) for one in subject.both.values())
     counts = found["keep", "directions"]["counts"]
     for basis in ("directions", "untrained"):
         expected = accuracy_curve(
-            subject.transformer,
+            subject.model,
             subject.parameters,
             task,
             task.test_set()[:50],
@@ -205,10 +205,10 @@ def test_circles_are_measured_in_each_models_own_embedding():
     found = looked(subject, "modular")
     for name, parameters in subject.both.items():
         assert found[name]["circularity"] == circles(parameters["token"][:13]).circularity
-        assert found[name]["gradient_symmetricity"] == gradient_symmetricity(subject.transformer, parameters, 13)
-        irrelevance = distance_irrelevance(subject.transformer, parameters, 13)
+        assert found[name]["gradient_symmetricity"] == gradient_symmetricity(subject.model, parameters, 13)
+        irrelevance = distance_irrelevance(subject.model, parameters, 13)
         assert found[name]["distance_irrelevance"] == irrelevance
-        wrong = distance_irrelevance(subject.transformer, parameters, 13, "largest-wrong")
+        wrong = distance_irrelevance(subject.model, parameters, 13, "largest-wrong")
         assert found[name]["distance_irrelevance_of_largest_wrong"] == wrong != irrelevance
 
 
@@ -217,7 +217,7 @@ def test_a_readout_is_solved_on_training_items_of_a_whole_finite_set(of_needle, 
     monkeypatch.setattr(readout, "SAMPLE", 300)
     found = looked(of_needle, "readout")
     train = training_items(SMALL, 300, "readout")
-    expected = ridge_readout(of_needle.transformer, of_needle.untrained, SMALL.vocab_size, train, SMALL.test_set())
+    expected = ridge_readout(of_needle.model, of_needle.untrained, SMALL.vocab_size, train, SMALL.test_set())
     assert found["readouts"][0] == dataclasses.asdict(expected)
     assert found["floors"] == SMALL.floors()
 
@@ -227,7 +227,7 @@ def test_bits_are_those_of_all_items_of_each_model(monkeypatch):
     subject, batch = subject_of(Memorization(keys=8)), Memorization(keys=8).test_set()
     found = looked(subject, "capacity")
     for name, parameters in subject.both.items():
-        logits, answers = subject.transformer.logits(parameters, batch.tokens)[:, 1], batch.targets[:, 1]
+        logits, answers = subject.model.logits(parameters, batch.tokens)[:, 1], batch.targets[:, 1]
         known = (3 - F.cross_entropy(logits, answers, reduction="none").double() / math.log(2)).clamp(min=0)
         assert found[name]["accuracy_bits"] == 3 * int((logits.argmax(dim=1) == answers).sum())
         assert found[name]["loss_bits"] == pytest.approx(float(known.sum()), rel=1e-5)

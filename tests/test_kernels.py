@@ -1,4 +1,4 @@
-"""Kernels are their plain twins: on a GPU or, where there is none, in Triton's interpreter, in small."""
+"""Kernels compute what their references do: on a GPU or, where there is none, in Triton's interpreter, in small."""
 
 import atexit
 import copy
@@ -15,20 +15,21 @@ from typing import IO
 import pytest
 import torch
 import torch.nn.functional as F
-from twins import results_by_place, shaken
+from references import reference_results, results_by_place, shaken
 
-from icecore.models import Sizes, Transformer, chunked
-from icecore.models.dense import Windows
-from icecore.models.devices import INTERPRETED
-from icecore.models.fused import FusedAttention
-from icecore.models.packed import attend_laid_out
-from icecore.models.packing import pack
+from icecore.models import Sizes, Transformer
+from icecore.models.engines import Engine, ReferenceEngine, ShapeBuckets, chunked_loss
+from icecore.models.engines.devices import INTERPRETED
+from icecore.models.engines.fused import FusedAttention
+from icecore.models.engines.prefix_index import index_prefixes
+from icecore.models.engines.prefixes import attend_laid_out
+from icecore.models.engines.windows import Windows
 from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.training import Optimization, Population, Precision
+from icecore.training.batches import prepare_batches
 from icecore.training.imitation_target import with_target
 from icecore.training.optimizer import AdamW, Vectors
 from icecore.training.steps import Steps
-from icecore.training.work import PackedWorks, Work, plain_work, whole
 
 HAS_GPU = torch.cuda.is_available() and not INTERPRETED
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
@@ -75,7 +76,7 @@ SMALL = [
 @pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 @pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.name}-{task.vocab_size}")
-def test_short_sequences_give_the_plain_twins_logits_and_gradients(task, trainable, attention):
+def test_short_sequences_give_the_reference_logits_and_gradients(task, trainable, attention):
     """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
     if INTERPRETED and (trainable, attention) == ("embeddings", "prefix-sum"):
         pytest.skip("the interpreter is slow, and the others have all of its kernels")
@@ -83,14 +84,16 @@ def test_short_sequences_give_the_plain_twins_logits_and_gradients(task, trainab
     model = Transformer(width=width, layers=3, heads=2, init="matched", attention=attention)
     population = shaken(Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, DEVICE))
     batch = task.sample(2 * rows, torch.Generator(DEVICE).manual_seed(0))
-    packed = PackedWorks(task.vocab_size, batch, rows, lambda needed: [max(needed) + more] * len(needed))
+    buckets = ShapeBuckets(1, 1)
+    buckets.of_nodes = lambda needed: [max(needed) + more] * len(needed)
+    prepared = prepare_batches(model.engine, task.vocab_size, batch, rows, buckets)
     with Precision.fp32.in_matrix_products():
         for index in range(2):
-            ours = results_by_place(population, packed.step(index))
-            twins = results_by_place(population, plain_work(batch[rows * index : rows * index + rows]))
-            assert ours.keys() == twins.keys()
+            ours = results_by_place(population, prepared.step(index))
+            reference = reference_results(population, batch[rows * index : rows * index + rows])
+            assert ours.keys() == reference.keys()
             for name, value in ours.items():
-                assert (value - twins[name]).norm() < 2e-5 * twins[name].norm() + 1e-7, name
+                assert (value - reference[name]).norm() < 2e-5 * reference[name].norm() + 1e-7, name
 
 
 @with_kernels
@@ -104,60 +107,59 @@ def test_losses_of_rows_of_any_width_are_torchs(vocabulary):
     leaf = logits.clone().requires_grad_()
     each = F.cross_entropy(leaf.flatten(0, 1), targets.repeat(2), reduction="none").view(2, rows) * weight
     (expected,) = torch.autograd.grad(each.sum(), leaf)
-    loss, gradient = chunked.loss_and_gradient(logits, targets, weight, torch.float32)
+    loss, gradient = chunked_loss.loss_and_gradient(logits, targets, weight, torch.float32)
     assert torch.allclose(loss, each, rtol=1e-5, atol=1e-5)
     assert torch.allclose(gradient, expected, rtol=1e-4, atol=1e-6)
-    rounded = chunked.loss_and_gradient(logits, targets, weight, torch.bfloat16)[1]
+    rounded = chunked_loss.loss_and_gradient(logits, targets, weight, torch.bfloat16)[1]
     assert torch.allclose(rounded.float(), expected, rtol=0.01, atol=1e-6)
 
 
 @with_kernels
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
-def test_windows_give_the_plain_twins_losses_and_gradients(trainable, monkeypatch):
+def test_windows_give_the_reference_losses_and_gradients(trainable, monkeypatch):
     """In float32 with kernels, in several chunks; and on a GPU in bfloat16, about the same."""
     width, rows, vocabulary = (64, 4, 1000) if HAS_GPU else (24, 1, 40)
-    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, DEVICE.type, 50 * vocabulary)
+    monkeypatch.setitem(chunked_loss.LOGITS_AT_ONCE, DEVICE.type, 50 * vocabulary)
     model, sizes = Transformer(width=width, layers=3, heads=2, init="matched"), Sizes(vocabulary, 128)
     tokens = random(rows, 101).mul(1e6).long().remainder(vocabulary)
     batch = Batch(tokens[:, :-1], tokens[:, 1:], torch.ones_like(tokens[:, 1:], dtype=torch.bool))
 
-    def results(precision: Precision, work: Work) -> dict[str, torch.Tensor]:
-        population = shaken(Population(model, sizes, (0, 1), trainable, DEVICE, precision))
-        (group,) = population.groups
+    def results(precision: Precision, engine: type[Engine] = model.engine) -> dict[str, torch.Tensor]:
+        population = shaken(Population(model, sizes, (0, 1), trainable, DEVICE, precision, engine=engine))
+        (group,), prepared = population.groups, population.prepare(batch)
+        assert isinstance(prepared.inputs, Windows) or engine is ReferenceEngine
         with precision.in_matrix_products():
-            loss, gradients = group.losses_and_gradients(work)
+            loss, gradients = group.losses_and_gradients(prepared)
         return {"loss": loss, **gradients}
 
-    ours = whole(model, vocabulary, batch)
-    assert isinstance(ours.inputs, Windows)
-    expected = results(Precision.fp32, plain_work(batch))
+    expected = results(Precision.fp32, ReferenceEngine)
     # In bfloat16 a dozen roundings to 8 bits. A key's bias changes no attention: its gradient is rounding alone, of
     # numbers as large as those that the query's is made of.
     for precision, tolerance in ((Precision.fp32, 2e-5), (Precision.bf16, 0.05)):
         if precision == Precision.fp32 or HAS_GPU:
-            for name, value in results(precision, ours).items():
+            for name, value in results(precision).items():
                 difference = (value.float() - expected[name]).norm()
                 size = expected[name.replace(".k.bias", ".q.bias")].norm()
                 assert difference < tolerance * size + 1e-6, (precision, name)
 
 
 @with_kernels
-def test_the_optimizers_kernel_is_its_plain_twin():
+def test_the_optimizers_kernel_is_its_reference():
     seeds, count = 3, 5000
     optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), DEVICE)
     value, gradient, mean, square = (random(seeds, count, seed=seed) for seed in range(4))
     ours = Vectors(value, gradient, mean, square.abs(), value.bfloat16(), decays=True)
-    twins = dataclasses.replace(copy.deepcopy(ours), rounded=None)
+    reference = dataclasses.replace(copy.deepcopy(ours), rounded=None)
     assert ours.rounded is not None
     norms = torch.tensor([[3.0, 0.3, 1e9], [0.1, 0.4, 0.0]], device=DEVICE)  # the second seed's is not clipped
     for index in range(6):  # torch takes 1 - .999^step in float32, which costs it 3e-5
         step, gradient = torch.tensor(index, device=DEVICE), random(seeds, count, seed=10 + index)
-        for vectors in (ours, twins):
+        for vectors in (ours, reference):
             vectors.gradient.copy_(gradient)
         optimizer.update(ours, norms, step)
-        optimizer.plain_update(twins, norms, step)
+        optimizer.plain_update(reference, norms, step)
         for name in ("value", "mean", "square"):
-            assert torch.allclose(getattr(ours, name), getattr(twins, name), rtol=1e-4, atol=1e-5), (step, name)
+            assert torch.allclose(getattr(ours, name), getattr(reference, name), rtol=1e-4, atol=1e-5), (step, name)
         if HAS_GPU:
             assert torch.equal(ours.rounded, ours.value.bfloat16())
         else:  # the interpreter cuts bits off
@@ -165,17 +167,17 @@ def test_the_optimizers_kernel_is_its_plain_twin():
 
 
 @with_kernels
-def test_the_kernel_that_ends_a_step_is_its_plain_twin():
+def test_the_kernel_that_ends_a_step_is_its_reference():
     made = Population(Transformer(width=8), Sizes(9, 4), tuple(range(5)), "embeddings", DEVICE)
-    ours, twins = (Steps(made, Optimization(steps=4)) for _ in range(2))
+    ours, reference = (Steps(made, Optimization(steps=4)) for _ in range(2))
     nan, inf = float("nan"), float("inf")
     for losses in ([1.0, nan, 2.0, -inf, 0.0], [inf, 1.0, 2.0, nan, 0.0], [1.0, 1.0, 2.0, 1.0, nan]):
-        for steps in (ours, twins):
+        for steps in (ours, reference):
             steps.loss.copy_(torch.tensor(losses))
         ours.end()
-        twins.plain_end()
-        assert torch.equal(ours.first_bad_step, twins.first_bad_step)
-        assert ours.step == twins.step
+        reference.plain_end()
+        assert torch.equal(ours.first_bad_step, reference.first_bad_step)
+        assert ours.step == reference.step
     assert ours.first_bad_step.tolist() == [1, 0, -1, 0, 2]
 
 
@@ -187,12 +189,12 @@ def test_long_sequences_and_wide_heads_are_attended_as_the_plain_way_does(scored
     model = Transformer(width=272, heads=2, attention="softmax" if softmax else "prefix-sum")
     lengths = torch.tensor([3, 16, 17, 32, 40])
     tokens = random(1, 5, 40).mul(1e6).long().remainder(50)
-    packing = pack(tokens, (torch.arange(40) == lengths[:, None] - 1)[None].to(DEVICE), 50).step(0)
-    reads = packing.reads(rows=False, scored=scored)
-    outputs = len(packing.scored_node) if scored else packing.nodes
-    q, kv = random(2, outputs, 272, seed=1).requires_grad_(), random(2, packing.nodes, 544, seed=2).requires_grad_()
+    index = index_prefixes(tokens, (torch.arange(40) == lengths[:, None] - 1)[None].to(DEVICE), 50).step(0)
+    reads = index.reads(rows=False, scored=scored)
+    outputs = len(index.scored_node) if scored else index.nodes
+    q, kv = random(2, outputs, 272, seed=1).requires_grad_(), random(2, index.nodes, 544, seed=2).requires_grad_()
     with Precision.fp32.in_matrix_products():
-        ours = FusedAttention.apply(q, kv, packing, reads, outputs, False, 2, softmax)
+        ours = FusedAttention.apply(q, kv, index, reads, outputs, False, 2, softmax)
         plain = attend_laid_out(model, q, kv, reads, outputs)
         weight = random(*plain.shape, seed=3)
         gradients = [torch.autograd.grad((each * weight).sum(), (q, kv), allow_unused=True) for each in (ours, plain)]
@@ -203,7 +205,7 @@ def test_long_sequences_and_wide_heads_are_attended_as_the_plain_way_does(scored
 
 @with_kernels
 def test_sums_and_norms_of_many_and_of_wide_rows_are_torchs():
-    kernels = pytest.importorskip("icecore.models.kernels")
+    kernels = pytest.importorskip("icecore.models.engines.kernels")
     values, key = random(2, 40, 272), torch.arange(40, device=DEVICE).div(7, rounding_mode="floor")
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     expected = values.new_zeros((2, 6, 272)).index_add(1, key, values[:, order])
@@ -212,8 +214,8 @@ def test_sums_and_norms_of_many_and_of_wide_rows_are_torchs():
     x, weight, bias = random(1, rows, 16), random(1, 16, seed=1), random(1, 16, seed=2)
     leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
     gradient = random(1, rows, 16, seed=3)
-    twins = torch.autograd.grad(F.layer_norm(leaves[0], (16,)) * leaves[1] + leaves[2], leaves, gradient)
+    reference = torch.autograd.grad(F.layer_norm(leaves[0], (16,)) * leaves[1] + leaves[2], leaves, gradient)
     _, total, moments = kernels.norm_forward(x, None, None, weight, bias, torch.float32, 1e-5)
     d_x, _, d_weight, d_bias = kernels.norm_backward(total, moments, gradient, None, weight)
-    for mine, theirs in zip((d_x, d_weight, d_bias), twins, strict=True):
+    for mine, theirs in zip((d_x, d_weight, d_bias), reference, strict=True):
         assert (mine - theirs).norm() < 1e-4 * theirs.norm()

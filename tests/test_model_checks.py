@@ -101,7 +101,11 @@ def test_a_file_edited_after_it_was_loaded_trains_as_it_was_loaded(tmp_path):
 
 def test_a_parameter_that_must_not_be_negative_is_no_mistake(tmp_path):
     file = tmp_path / "positive.py"
-    text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1").replace('"mix", self.scale', '"mix", constant=1.0')
+    text = (
+        LOOKING.replace("SCALE", "0.0")
+        .replace("FIRST", "1")
+        .replace('"mix", self.scale', '"mix", lambda shape, _: torch.ones(shape)')
+    )
     file.write_text(text.replace('parameters["gate"]', 'parameters["gate"].sqrt()'))
     ice.train(TASK, find_model(f"{file}:Looking")(), **SHORT)
 

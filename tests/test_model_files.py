@@ -119,8 +119,12 @@ ODD = {
         "Odd made with width 16 has width 32",
     ),
     "specs that are drawn": ('"mix", self.scale', '"mix", float(torch.rand(1))', "has other specs each time"),
-    "an unknown distribution": ('"mix", self.scale', '"mix", 0.1, "Uniform"', "'uniform'"),
-    "a negative scale": ('"mix", self.scale', '"mix", -1.0', "scale must be a finite number of at least 0, got -1.0"),
+    "an initializer of another shape": (
+        '"mix", self.scale',
+        '"mix", lambda *_: torch.ones(3)',
+        "the initializer of gate",
+    ),
+    "a negative scale": ('"mix", self.scale', '"mix", -1.0', "std must be a finite number of at least 0, got -1.0"),
     "an end of its own": ("own = parameters", "raise SystemExit\n        own = parameters", "(SystemExit"),
     "a file that is gone": ("own = par", "open('gone')\n        own = par", "Odd does not compute (FileNotFoundError"),
     "too large": ("own = par", "torch.empty(2**50)\n        own = par", "Odd does not compute: out of memory"),
@@ -165,7 +169,7 @@ def test_settings_that_are_tuples_or_made_later_are_kept_and_gone_on_with(tmp_pa
     file.write_text(text.replace("import dataclass", "import dataclass, field"))
     model = find_model(f"{file}:Looking")()
     with pytest.raises(Stop):
-        ice.train(TASK, model, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+        ice.train(TASK, model, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
     runs = ice.train(TASK, model, out=tmp_path, resume=True, log_every=1, checkpoint_every=2, **SHORT)
     assert vars(ice.load(str(runs.path), "cpu").config.model) == vars(model)
 
@@ -189,7 +193,7 @@ def test_a_subclass_that_computes_otherwise_is_looked_into_but_not_exported(tmp_
     (tmp_path / "mine.py").write_text(SHIFTED)
     run = trained_by_command(capsys, "mine.py:Shifted", "--by", "2")["run"]
     assert main(["export", run, "exported"]) == 2
-    assert "the run has the model shifted" in capsys.readouterr().err
+    assert "the model shifted cannot be exported" in capsys.readouterr().err
     assert main(["analyze", run, "--what", "variance,attention", "--items", "20"]) == 0
     assert "block1.stream" in capsys.readouterr().out
 
@@ -199,15 +203,15 @@ def test_a_subclass_that_computes_otherwise_is_looked_into_but_not_exported(tmp_
     [
         (
             "def hidden(self, parameters, tokens):\n        return super().hidden(parameters, tokens)",
-            "the run has the model",
+            "shifted names no activations to look at",
         ),
         (
             "def hidden(self, parameters, tokens, hook=None):\n        return super().hidden(parameters, tokens)",
-            "tells its hook of no embedding, block0.stream",
+            "hidden of shifted passes no block0.attention, block1.attention to its hook",
         ),
         (
             "def attend(self, parameters, block, x, hook):\n        return x",
-            "shifted tells its hook of no block0.attention",
+            "hidden of shifted passes no block0.attention, block1.attention to its hook",
         ),
     ],
 )

@@ -1,12 +1,26 @@
 """Models: parameter counts, initializations, roles, and logits equal to Hugging Face's GPT-2."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 from icecore.errors import InputError
-from icecore.models import LSTM, Positions, Sizes, Spec, Transformer, count_parameters, initialize, trained_names
+from icecore.models import (
+    LSTM,
+    Normal,
+    Orthogonal,
+    Positions,
+    Sizes,
+    Spec,
+    Transformer,
+    Uniform,
+    count_parameters,
+    initialize,
+    trained_names,
+)
+from icecore.models.base import initial_value
 from icecore.models.huggingface import from_huggingface, to_huggingface
 
 SMALL = Transformer(width=16, layers=3, heads=4)
@@ -46,7 +60,8 @@ def test_trained_parameters_of_table_3():
 @pytest.mark.parametrize("init", ["released", "paper", "matched", "matched-all"])
 def test_initial_standard_deviations(init, width):
     model = Transformer(width=width, layers=2, init=init, gain=1.5)
-    std = {name: spec.scale for name, spec in model.specs(SIZES).items() if len(spec.shape) > 1}
+    initializers = {name: spec.initializer for name, spec in model.specs(SIZES).items()}
+    std = {name: each.std for name, each in initializers.items() if isinstance(each, Normal)}
     matched = math.sqrt(1024 / width) if "matched" in init else 1
     body = 1.5 * 0.02 * matched
     assert std["token"] == std["position"] == 0.02
@@ -248,12 +263,31 @@ def test_export_in_transformer_lens(tmp_path):
         assert torch.allclose(bridge(tokens()), SMALL.logits(parameters, tokens()), atol=2e-5)
 
 
-def test_how_a_parameter_begins_is_a_known_way():
-    """Also where shapes and types are not checked, as they are in tests."""
-    spec = Spec((2, 2), "token", 0.1)
-    object.__setattr__(spec, "distribution", "Uniform")
-    with pytest.raises(InputError, match="unknown value of distribution 'Uniform': did you mean 'uniform'"):
-        spec.__post_init__()
+def log_of_columns(shape: tuple[int, ...], _generator: torch.Generator) -> torch.Tensor:
+    return torch.arange(1.0, shape[1] + 1).log().expand(shape).contiguous()
+
+
+def test_a_parameter_may_begin_as_a_function_says():
+    value = initial_value(Spec((2, 3), "state", log_of_columns), "name", 0)
+    assert torch.allclose(value, torch.tensor([[0.0, math.log(2), math.log(3)]] * 2))
+    wrong: Any
+    for wrong in (lambda *_: torch.zeros(3, 2), lambda *_: torch.zeros(2, 3).double(), lambda *_: 0.0):
+        with pytest.raises(InputError, match=r"the initializer of name must return a float32 tensor of shape \(2, 3\)"):
+            initial_value(Spec((2, 3), "state", wrong), "name", 0)
+
+
+def test_each_parameter_and_seed_has_a_random_stream_of_its_own():
+    spec = Spec((50,), "state", lambda shape, generator: torch.rand(shape, generator=generator))
+    values = [initial_value(spec, name, seed) for name in ("a", "b") for seed in (0, 1)]
+    assert len({tuple(value.tolist()) for value in values}) == 4
+    assert torch.equal(values[0], initial_value(spec, "a", 0))
+
+
+@pytest.mark.parametrize("scale", [-0.1, math.nan, math.inf])
+def test_impossible_scales_are_refused(scale):
+    for initializer in (Normal, Uniform, Orthogonal):
+        with pytest.raises(InputError, match="must be a finite number of at least 0"):
+            initializer(scale)
 
 
 def test_an_lstm_is_drawn_like_torchs():

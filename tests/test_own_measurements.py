@@ -75,9 +75,6 @@ def test_it_can_look_at_other_bodies(tmp_path, capsys):
     assert "token" in capsys.readouterr().out
     assert main(["analyze", str(path), "--what", "readout"]) == 0, "which reads what any unembedding reads"
     assert "The unembedding alone on the untouched body" in capsys.readouterr().out
-    for what in (["--what", "variance"], ["--what", "causal"], []):
-        assert main(["analyze", str(path), *what]) == 2
-        assert "only transformers are looked into; the run has the model lstm" in capsys.readouterr().err
 
 
 def test_a_number_alone_has_the_functions_name(run, tmp_path, capsys):

@@ -11,20 +11,21 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from references import reference_results, results_by_place
 from small_runs import MODEL, SHORT, TASK
-from twins import results_by_place
 
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import Advice, InputError
-from icecore.models import MODELS, Sizes, Spec, Transformer, computes_as, has_fast_path
+from icecore.models import MODELS, Sizes, Spec, Transformer, same_forward_pass
 from icecore.models.base import initial_value
-from icecore.models.packing import Packing
+from icecore.models.engines import ReferenceEngine
+from icecore.models.engines.prefix_index import PrefixIndex
+from icecore.models.initializers import Normal, Orthogonal, Sinusoidal
 from icecore.reporting.comparison import points_of
 from icecore.store import Records
 from icecore.sweeps.comparison import comparison, train_missing
 from icecore.training import Population, RunConfig, pick_precision
-from icecore.training.work import plain_work, whole
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CALLS = itertools.count()  # differs each time, as a random number may not
@@ -66,29 +67,31 @@ def test_a_subclass_computes_as_it_is_written():
 
 
 @dataclass(frozen=True)
-class Orthogonal(Transformer):
+class OrthogonalBody(Transformer):
     name: ClassVar[str] = "orthogonal"
 
     def specs(self, sizes):
-        each = super().specs(sizes).items()
+        each = super().specs(sizes)
         body = {
-            name: replace(spec, distribution="orthogonal") for name, spec in each if "/" in spec.role and spec.scale
+            name: replace(spec, init=Orthogonal(spec.initializer.std))
+            for name, spec in each.items()
+            if "/" in spec.role and isinstance(spec.initializer, Normal)
         }
-        return dict(each) | body
+        assert body
+        return each | body
 
 
 def test_a_subclass_that_begins_otherwise_has_the_fast_path():
-    model = Orthogonal(width=16, init="matched")
-    assert computes_as(model, Transformer)
-    assert isinstance(whole(model, TASK.vocab_size, TASK.test_set()[:20]).inputs, Packing)
+    model = OrthogonalBody(width=16, init="matched")
+    assert same_forward_pass(model, Transformer)
     assert pick_precision("auto", torch.device("cuda"), model) == "bf16"
     population = Population(
         model, Sizes(TASK.vocab_size, 8), (0,), "embeddings", torch.device("cpu"), dtype=torch.float64
     )
     batch = TASK.test_set()[:50]
-    works = whole(model, TASK.vocab_size, batch), plain_work(batch)
-    ours, twins = (results_by_place(population, work)["logits"] for work in works)
-    assert torch.allclose(ours, twins, rtol=1e-9)
+    assert isinstance(population.prepare(batch).inputs, PrefixIndex)
+    ours, reference = (results(population, batch)["logits"] for results in (results_by_place, reference_results))
+    assert torch.allclose(ours, reference, rtol=1e-9)
     plain = Population(Transformer(width=16, init="matched"), population.sizes, (0,), "embeddings", torch.device("cpu"))
     assert not torch.allclose(plain.frozen["block0.v.weight"].double(), population.frozen["block0.v.weight"])
 
@@ -100,24 +103,25 @@ def test_a_subclass_that_computes_otherwise_has_not(changed):
 
     method = specs if changed == "specs" else lambda self, *inputs: getattr(Transformer, changed)(self, *inputs)
     model = dataclass(frozen=True)(type("Other", (Transformer,), {"name": "other", changed: method}))(width=16)
-    assert not computes_as(model, Transformer)
-    assert not has_fast_path(model)
+    assert not same_forward_pass(model, Transformer)
+    assert model.engine is ReferenceEngine
 
 
 @pytest.mark.parametrize("shape", [(40, 10), (10, 40), (12, 12)])
 def test_orthogonal_matrices_have_the_spread_of_normal_ones(shape):
-    value = initial_value(Spec(shape, "mlp", 0.5, "orthogonal"), "name", 3)
+    spec = Spec(shape, "mlp", Orthogonal(0.5))
+    value = initial_value(spec, "name", 3)
     longest = max(shape)
     gram = value.T @ value if shape[0] == longest else value @ value.T
     assert torch.allclose(gram, longest * 0.25 * torch.eye(min(shape)), atol=1e-4)
     assert float(value.std()) == pytest.approx(0.5, rel=0.15)
-    assert torch.equal(value, initial_value(Spec(shape, "mlp", 0.5, "orthogonal"), "name", 3))
-    with pytest.raises(InputError, match="must be of a matrix"):
-        Spec((3,), "mlp", 0.5, "orthogonal")
+    assert torch.equal(value, initial_value(spec, "name", 3))
+    with pytest.raises(InputError, match=r"Orthogonal initializes matrices, got the shape \(3,\)"):
+        initial_value(Spec((3,), "mlp", Orthogonal(0.5)), "name", 3)
 
 
 def test_sinusoidal_positions_are_those_of_the_formula():
-    value = initial_value(Spec((3, 5), "position", 2.0, "sinusoidal"), "position", 3)
+    value = initial_value(Spec((3, 5), "position", Sinusoidal()), "position", 3)
     by_hand = [
         [
             (math.sin if column % 2 == 0 else math.cos)(position / 10_000 ** ((column - column % 2) / 5))
@@ -125,10 +129,8 @@ def test_sinusoidal_positions_are_those_of_the_formula():
         ]
         for position in range(3)
     ]
-    assert torch.allclose(value, 2 * torch.tensor(by_hand), atol=1e-6)  # float32 has 7 digits
-    assert torch.equal(value, initial_value(Spec((3, 5), "position", 2.0, "sinusoidal"), "position", 4))
-    with pytest.raises(InputError, match="sinusoidal must be of a matrix"):
-        Spec((3,), "position", 1.0, "sinusoidal")
+    assert torch.allclose(value, torch.tensor(by_hand), atol=1e-6)  # float32 has 7 digits
+    assert torch.equal(value, initial_value(Spec((3, 5), "position", Sinusoidal()), "position", 4))
 
 
 def test_a_name_that_is_taken_is_refused():
@@ -142,7 +144,7 @@ def test_a_name_that_is_taken_is_refused():
 def test_what_no_fast_path_computes_is_float32():
     assert pick_precision("auto", torch.device("cuda"), MODEL) == "bf16"
     assert pick_precision("auto", torch.device("cuda"), Backwards(width=16)) == "tf32"
-    with pytest.raises(InputError, match="backwards computes as it is written, in float32"):
+    with pytest.raises(InputError, match="backwards does not compute in bf16: use fp32 or tf32"):
         RunConfig(TASK, Backwards(width=16), Sizes(TASK.vocab_size, TASK.max_length), precision="bf16")
 
 
@@ -250,13 +252,13 @@ def test_only_where_no_answer_comes_later_may_a_body_look_ahead():
 
 
 def test_a_registered_class_that_has_changed_is_another_model(tmp_path, example, monkeypatch):
-    from icecore.training.config import text_of
+    from icecore.training.identity import text_of
 
     model = example.GRU(width=16)
     run = ice.train(TASK, model, out=tmp_path, **SHORT)
     before = run.config.run_id
     text_of.cache_clear()
-    monkeypatch.setattr("icecore.training.config.inspect.getsource", lambda _: "class GRU: ...")
+    monkeypatch.setattr("icecore.training.identity.inspect.getsource", lambda _: "class GRU: ...")
     assert ice.training.config_of(TASK, model, **SHORT).run_id != before
     with pytest.raises(InputError, match="gru is not the model of the run: the class has changed"):
         ice.load(str(run.path), device="cpu")

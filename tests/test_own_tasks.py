@@ -255,7 +255,7 @@ def test_settings_that_are_tuples_are_kept_and_gone_on_with(tmp_path):
     )
     task = make_task(f"{file}:Reversal")
     with pytest.raises(Stop):
-        ice.train(task, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+        ice.train(task, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
     runs = ice.train(task, MODEL, out=tmp_path, resume=True, **SHORT)
     assert runs.path is not None
     again = ice.load(runs.path, "cpu").config.task
@@ -285,7 +285,7 @@ def test_a_registered_class_that_has_changed_is_another_task(monkeypatch):
     names = []
     for text in ("1", "2"):
         other = type("Mine", (reversal,), {"name": "mine"})
-        monkeypatch.setattr("icecore.training.config.text_of", lambda _, text=text: text)
+        monkeypatch.setattr("icecore.training.identity.text_of", lambda _, text=text: text)
         monkeypatch.setitem(TASKS, "mine", other)
         names.append(config_of(cast(Any, other)(), MODEL).run_id)
     assert names[0] != names[1]
@@ -301,7 +301,7 @@ def test_a_task_in_python_is_checked_before_it_trains():
         raise AssertionError("it trains")
 
     with pytest.raises(InputError, match=r"Unfinished breaks the contract .*NotImplementedError: later"):
-        ice.train(cast(Any, Unfinished)(), MODEL, watch=watch, log_every=1, **SHORT)
+        ice.train(cast(Any, Unfinished)(), MODEL, on_progress=watch, log_every=1, **SHORT)
 
 
 def test_a_task_that_ends_the_program_is_one_line(tmp_path, capsys):

@@ -36,7 +36,7 @@ def error_of(capsys, *arguments: object) -> str:
 )
 def test_notes_of_a_checkpoint_are_checked(tmp_path, old, new, message):
     with pytest.raises(Stop):
-        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(5), **SHORT)
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
     (checkpoint,) = tmp_path.glob("needle/*/checkpoint.safetensors")
     content = checkpoint.read_bytes()
     assert content.count(old) == 1

@@ -21,7 +21,7 @@ from icecore.errors import InputError
 from icecore.models import Sizes
 from icecore.store import load_tensors, write_json
 from icecore.tasks import ModularAddition
-from icecore.training import Optimization, RunConfig, RunFolder, evaluate, run_folder
+from icecore.training import Optimization, Phase, RunConfig, RunFolder, evaluate, run_folder
 
 whole = pytest.fixture(scope="module")(train_whole)
 
@@ -29,7 +29,7 @@ whole = pytest.fixture(scope="module")(train_whole)
 @pytest.mark.parametrize("died_at", [1, 5, 11, 12])
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path, whole, died_at):
     with pytest.raises(Stop):
-        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(died_at), **SHORT)
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(died_at), **SHORT)
     runs = ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, resume=True, **SHORT)
     assert runs.path is not None
     assert same_weights(whole.path, runs.path)
@@ -100,7 +100,7 @@ def test_a_complete_run_is_loaded_not_repeated(whole):
     def fail(_progress):
         raise AssertionError("it trained again")
 
-    again = ice.train(TASK, MODEL, out=whole.path.parents[1], watch=fail, **SHORT)
+    again = ice.train(TASK, MODEL, out=whole.path.parents[1], on_progress=fail, **SHORT)
     assert again.result == whole.result
     assert torch.equal(again.population.trained["token"], whole.population.trained["token"])
 
@@ -205,7 +205,7 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_loaded(whole, monk
         asked.clear()
         before = (whole.path / "result.json").stat().st_mtime_ns
         runs = ice.train(
-            TASK, MODEL, out=whole.path.parents[1], resume=resume, device="cpu", watch=stop_after(0), **SHORT
+            TASK, MODEL, out=whole.path.parents[1], resume=resume, device="cpu", on_progress=stop_after(0), **SHORT
         )
         assert runs.result == whole.result
         assert (whole.path / "result.json").stat().st_mtime_ns == before
@@ -219,7 +219,7 @@ def test_a_refused_run_leaves_no_folders(tmp_path):
 
 def test_seconds_are_those_of_all_sessions(tmp_path):
     with pytest.raises(Stop):
-        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, watch=stop_after(7), **SHORT)
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(7), **SHORT)
     (path,) = tmp_path.glob("needle/*")
     step, seconds, tensors = RunFolder(path).load_checkpoint() or pytest.fail("there is a checkpoint")
     assert (step, seconds > 0) == (6, True)
@@ -259,6 +259,6 @@ def test_a_checkpoint_stays_until_the_result_is_there(tmp_path, monkeypatch):
 def test_the_nearest_run_is_the_one_that_differs_least(tmp_path):
     config = RunConfig(TASK, MODEL, Sizes(TASK.vocab_size, 10))
     for name, other in (("a", Optimization(lr=0.1, steps=7, batch=3)), ("b", Optimization(lr=0.2))):
-        stored = dataclasses.replace(config, optimization=other).as_json()
+        stored = dataclasses.replace(config, phases=(Phase(optimization=other),)).as_json()
         write_json(tmp_path / "needle" / name / "config.json", stored)
     assert "another config (optimization.lr 0.2, not 0.001)" in RunFolder.of(config, tmp_path).nearest(config)

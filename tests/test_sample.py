@@ -10,7 +10,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
-from icecore.models.cached import cached_logits, empty_cache, recomputed_logits
+from icecore.models.cached import cached_logits, empty_cache
 from icecore.models.sampling import Sampling, continuations
 from icecore.seeding import make_generator
 from icecore.tasks import Language
@@ -74,8 +74,9 @@ def test_more_tokens_than_positions_are_refused():
 def test_any_model_can_be_computed_anew():
     model = LSTM(width=16)
     parameters, tokens = parameters_of(model, torch.float32), tokens_of(6)
-    _, seen = recomputed_logits(model, parameters, tokens[:, :4], None)
-    logits, _ = recomputed_logits(model, parameters, tokens[:, 4:], seen)
+    step, cache = model.decoder(parameters)
+    _, cache = step(tokens[:, :4], cache)
+    logits, _ = step(tokens[:, 4:], cache)
     assert torch.equal(logits, model.logits(parameters, tokens)[:, 4:])
 
 

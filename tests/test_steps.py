@@ -16,8 +16,7 @@ from icecore.training import Optimization, Population
 from icecore.training.population import losses, predict
 from icecore.training.replay import fixed, tensors_of
 from icecore.training.steps import Steps, copy_all
-from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import whole
+from icecore.training.stream import BatchStream, Stream
 
 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
@@ -35,7 +34,7 @@ def test_steps_are_those_of_a_plain_loop_with_torchs_adamw(trainable):
     optimizer = torch.optim.AdamW([group for group in groups if group["params"]])
     for step in range(8):
         batch = stream.batch_at(step)
-        steps.take(whole(MODEL, 40, batch))
+        steps.take(population.prepare(batch))
         loss = F.cross_entropy(MODEL.logits(plain, batch.tokens)[batch.scored], batch.targets[batch.scored])
         assert steps.loss.item() == pytest.approx(loss.item(), rel=1e-5)
         for group in optimizer.param_groups:
@@ -69,8 +68,8 @@ def test_the_train_accuracy_is_that_of_the_training_items():
 def test_a_test_loss_is_the_mean_over_scored_positions():
     batch = DecimalAddition(digits=2, scored="target-is-digit").test_set()[:8]
     population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
-    work = whole(MODEL, 31, batch)
-    expected = losses(population.logits(work), work.answers)
+    prepared = population.prepare(batch)
+    expected = losses(population.logits(prepared), prepared.targets)
     _, loss = predict(population, batch, rows_at_once=3)  # rows have two or three scored positions
     assert torch.allclose(loss, expected)
 
@@ -97,7 +96,7 @@ def test_what_a_batch_does_not_use_has_no_gradient_of_the_last():
     batch = Stream(TASK, 1, 0, CPU).batch_at(0)
     for first, is_used in ((0, True), (1, False), (0, True)):
         batch.tokens[0, 0] = first
-        steps.take(whole(model, 40, batch))
+        steps.take(population.prepare(batch))
         assert bool((steps.gradient_of["expert"] != 0).any()) == is_used
 
 
@@ -111,15 +110,15 @@ IMITATED = Imitation(
 @pytest.mark.parametrize("task", [TASK, UNEVEN, RandomText(80, 40), IMITATED], ids=lambda task: task.name)
 def test_what_a_captured_step_reads_can_be_replaced_where_it_is(task, model):
     """A graph takes each step on copies of the first one's tensors: nothing that it reads may be left of that."""
-    place = WorkStream(Stream(task, 16, 0, CPU), model, grouped=True).at(0)
-    (first,), (second,) = place.step(place.begin), place.step(place.begin + 1)
+    slot = BatchStream(Stream(task, 16, 0, CPU), model.engine, bucketed=True).at(0)
+    (first,), (second,) = slot.step(slot.begin), slot.step(slot.begin + 1)
     population = Population(model, Sizes(40, 100), (0, 1), "all", CPU, dtype=torch.float64)
     (group,) = population.groups
     before = group.losses_and_gradients(first)
     kept = fixed(first)
     copy_all(tensors_of([[kept]]), tensors_of([[second]]))
-    for work, expected in ((kept, group.losses_and_gradients(second)), (first, before)):
-        loss, gradients = group.losses_and_gradients(work)
+    for batch, expected in ((kept, group.losses_and_gradients(second)), (first, before)):
+        loss, gradients = group.losses_and_gradients(batch)
         assert torch.equal(loss, expected[0])
         assert all(torch.equal(value, expected[1][name]) for name, value in gradients.items())
     assert not torch.equal(before[0], group.losses_and_gradients(second)[0])

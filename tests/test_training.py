@@ -11,12 +11,11 @@ import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, Sizes, Transformer, initialize
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
-from icecore.training import Optimization, Population, RunConfig, RunFolder
-from icecore.training.loop import Cadence, Trainer
+from icecore.training import Optimization, Phase, Population, RunConfig, RunFolder
+from icecore.training.loop import Intervals, Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
 from icecore.training.stream import Stream
-from icecore.training.work import whole
 
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
@@ -56,11 +55,11 @@ def test_counts_say_what_trains():
 def test_a_seed_in_a_population_is_the_seed_alone(model, trainable):
     together, curves = [], []
     runs = ice.train(
-        TASK, model, trainable, seeds=[5, 2, 9], watch=lambda p: together.append(p.loss), log_every=1, **SHORT
+        TASK, model, trainable, seeds=[5, 2, 9], on_progress=lambda p: together.append(p.loss), log_every=1, **SHORT
     )
     for index, seed in enumerate([5, 2, 9]):
         alone = ice.train(
-            TASK, model, trainable, seeds=[seed], watch=lambda p: curves.append(p.loss[0]), log_every=1, **SHORT
+            TASK, model, trainable, seeds=[seed], on_progress=lambda p: curves.append(p.loss[0]), log_every=1, **SHORT
         )
         for name, value in alone.population.frozen.items():
             assert torch.equal(value[0], runs.population.frozen[name][index])
@@ -73,7 +72,7 @@ def test_a_seed_in_a_population_is_the_seed_alone(model, trainable):
 def test_seeds_of_weights_and_of_data_are_separate():
     def first_loss(**seeds):
         losses: list[float] = []
-        ice.train(TASK, MODEL, watch=lambda p: losses.append(p.loss[0]), log_every=1, **SHORT, **seeds)
+        ice.train(TASK, MODEL, on_progress=lambda p: losses.append(p.loss[0]), log_every=1, **SHORT, **seeds)
         return losses[0]
 
     assert first_loss(seeds=[0], data_seed=0) == first_loss(seeds=[0], data_seed=0)
@@ -136,8 +135,8 @@ def test_loss_is_the_mean_over_scored_positions():
     task = DecimalAddition(digits=2)
     batch = one_batch(task, 8)
     population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
-    work = whole(MODEL, 31, batch)
-    ours = losses(population.logits(work), work.answers)
+    work = population.prepare(batch)
+    ours = losses(population.logits(work), work.targets)
     for index in range(2):
         logits = MODEL.logits(population.parameters(index), batch.tokens)
         by_hand = [
@@ -169,7 +168,7 @@ def test_seeds_in_groups_are_the_seeds_together(trainable, monkeypatch):
 def test_an_evaluation_tells_how_far_it_is(monkeypatch):
     monkeypatch.setattr("icecore.training.population.LOGITS_EVALUATED_AT_ONCE", TASK.vocab_size * TASK.test_size // 4)
     heard = []
-    result = ice.train(TASK, MODEL, evaluate_every=5, watch=heard.append, **SHORT).result
+    result = ice.train(TASK, MODEL, evaluate_every=5, on_progress=heard.append, **SHORT).result
     shares = {step: [one.evaluated for one in heard if one.step == step and one.evaluated] for step in (5, 12)}
     assert shares == {5: [0.25, 0.5, 0.75], 12: [0.25, 0.5, 0.75]}
     assert result["accuracy"] == ice.train(TASK, MODEL, evaluate_every=4, **SHORT).accuracy, "measured at its last look"
@@ -217,10 +216,12 @@ def test_configs_survive_json_and_name_their_run():
         RunConfig(Parentheses(max_pairs=29), Transformer(width=8), Sizes(4, 80)),
         RunConfig(Parentheses(), Transformer(width=16), Sizes(4, 80)),
         RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 81)),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), "all"),
+        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), (Phase("all"),)),
         RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), seeds=(1,)),
         RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), data_seed=1),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), optimization=Optimization(lr=0.1)),
+        RunConfig(
+            Parentheses(), Transformer(width=8), Sizes(4, 80), phases=(Phase(optimization=Optimization(lr=0.1)),)
+        ),
     ]
     assert len({config.run_id for config in [base, *others]}) == 8
 
@@ -258,29 +259,28 @@ def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
 
 
 def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():
-    assert Cadence.of(2000, None, None, None) == Cadence(log_every=10, evaluate_every=200, checkpoint_every=100)
-    assert Cadence.of(2000, 1, 2, 3) == Cadence(1, 2, 3)
-    assert Cadence.of(5, None, None, None) == Cadence(1, 1, 1)
-    cadence = Cadence(log_every=3, evaluate_every=5, checkpoint_every=7)
-    assert [step for step in range(1, 14) if cadence.looks_at(step, 13)] == [3, 5, 6, 9, 10, 12, 13]
-    assert sorted({cadence.next_stop(step, 13) for step in range(13)}) == [3, 5, 6, 7, 9, 10, 12, 13]
+    assert Intervals.of(2000, None, None, None) == Intervals(log_every=10, evaluate_every=200, checkpoint_every=100)
+    assert Intervals.of(2000, 1, 2, 3) == Intervals(1, 2, 3)
+    assert Intervals.of(5, None, None, None) == Intervals(1, 1, 1)
+    intervals = Intervals(log_every=3, evaluate_every=5, checkpoint_every=7)
+    assert [step for step in range(1, 14) if intervals.is_logged(step)] == [3, 5, 6, 9, 10, 12]
+    assert sorted({intervals.next_stop(step, 13) for step in range(13)}) == [3, 5, 6, 7, 9, 10, 12, 13]
 
 
 def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
     task, model = Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), Transformer(width=8)
-    config = RunConfig(task, model, Sizes(20, 5), optimization=Optimization(batch=8), seeds=(3, 4, 7))
+    config = RunConfig(task, model, Sizes(20, 5), phases=(Phase(optimization=Optimization(batch=8)),), seeds=(3, 4, 7))
     for folder, good, words in (
         (None, 0, "at step 0; no checkpoint was saved yet; try a lower --gain or --lr$"),
         (RunFolder(tmp_path), 3, f"at step 3; the last checkpoint is step 2 in {tmp_path}; try a lower --lr$"),
     ):
-        population = Population(model, config.sizes, config.seeds, config.trainable, torch.device("cpu"))
-        trainer = Trainer(config, population, folder)
+        trainer = Trainer(config, torch.device("cpu"), folder)
         for until in (min(good, 2), good):
             trainer.advance(until, threading.Event())
             if trainer.step == 2:
                 trainer.save()
         with torch.no_grad():
-            population.trained["token"][2] = math.nan
+            trainer.population.trained["token"][2] = math.nan
         with pytest.raises(InputError, match=f"the loss of seed 7 is not finite {words}"):
             trainer.advance(9, threading.Event())
 
@@ -295,6 +295,10 @@ def test_what_the_warm_up_reaches_is_told():
 def test_a_batch_may_be_all_training_items():
     task, model = ModularAddition(modulus=11), Transformer(width=8)
     whole = len(task.train_items())
-    assert RunConfig(task, model, Sizes(11, 5), optimization=Optimization(batch=whole)).optimization.batch == whole
+
+    def config(batch):
+        return RunConfig(task, model, Sizes(11, 5), phases=(Phase(optimization=Optimization(batch=batch)),))
+
+    assert config(whole).optimization.batch == whole
     with pytest.raises(InputError, match=f"must not exceed the {whole} training items"):
-        RunConfig(task, model, Sizes(11, 5), optimization=Optimization(batch=whole + 1))
+        config(whole + 1)

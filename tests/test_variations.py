@@ -10,7 +10,7 @@ from icecore.store import Records
 from icecore.sweeps import paper, variations
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.scales import SCALES
-from icecore.training.config import differences
+from icecore.training.identity import differences
 
 SCALE = SCALES["paper"]
 

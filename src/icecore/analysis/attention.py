@@ -1,6 +1,6 @@
-"""What heads look at: attention maps of any prompt, and the two steps of induction in the needle task."""
+"""Attention maps of any prompt, and the scores of both steps of induction in the needle task."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from icecore.analysis.moments import in_parts
-from icecore.errors import InputError, require
-from icecore.models import Parameters, Transformer
+from icecore.errors import require
+from icecore.models import Model, Parameters, device_of, traced
 from icecore.tasks import Batch, Needle
 
 
@@ -41,24 +41,21 @@ class Induction:
 
 @torch.no_grad()
 def attention_maps(
-    model: Transformer, parameters: Parameters, prompt: Sequence[int]
+    model: Model, parameters: Parameters, prompt: Sequence[int]
 ) -> Float[Tensor, "layer head query key"]:
-    """Where each token of a prompt looks."""
-    require_softmax(model)
-    tokens = torch.tensor([list(prompt)], device=parameters["token"].device)
-    values = model.trace(parameters, tokens)
-    return torch.stack([attention_of(model, values, layer)[0] for layer in range(model.layers)])
+    """Return where each token of a prompt looks."""
+    maps = maps_of(model)
+    values = traced(model, parameters, torch.tensor([list(prompt)], device=device_of(parameters)), maps)
+    return torch.stack([values[name][0] for name in maps])
 
 
 @torch.no_grad()
-def induction_scores(
-    model: Transformer, parameters: Parameters, task: Needle, batches: Batch | Iterable[Batch]
-) -> Induction:
-    """Attention from every value to its marker, and from the query to its value, over needle items."""
-    require_softmax(model)
-    device = parameters["token"].device
-    to_marker = torch.zeros((model.layers, model.heads), dtype=torch.float64, device=device)
-    to_value, uniform = to_marker.clone(), torch.zeros(2, dtype=torch.float64, device=device)
+def induction_scores(model: Model, parameters: Parameters, task: Needle, batches: Batch | Iterable[Batch]) -> Induction:
+    """Measure attention from every value to its marker, and from the query to its value, over needle items."""
+    maps, device = maps_of(model), device_of(parameters)
+    to_marker: dict[str, Tensor] = {}
+    to_value: dict[str, Tensor] = {}
+    uniform = torch.zeros(2, dtype=torch.float64, device=device)
     pairs = items = 0
     for batch in in_parts(batches) if isinstance(batches, Batch) else batches:
         rows = batch.to(device)
@@ -69,23 +66,20 @@ def induction_scores(
         value_of_asked = (is_marker & (rows.tokens == asked)).int().argmax(dim=1) + 1
         row, place = (is_marker.roll(1, dims=1) & (column % 2 == 1)).nonzero(as_tuple=True)
         each = torch.arange(len(rows), device=device)
-        values = model.trace(parameters, rows.tokens)
-        for layer in range(model.layers):
-            attention = attention_of(model, values, layer)
-            to_marker[layer] += attention[row, :, place, place - 1].double().sum(dim=0)
-            to_value[layer] += attention[each, :, query, value_of_asked].double().sum(dim=0)
+        values = traced(model, parameters, rows.tokens, maps)
+        for name in maps:
+            attention = values[name]  # (batch, head, query, key)
+            to_marker[name] = to_marker.get(name, 0) + attention[row, :, place, place - 1].double().sum(dim=0)
+            to_value[name] = to_value.get(name, 0) + attention[each, :, query, value_of_asked].double().sum(dim=0)
         uniform += torch.stack([(1 / (place + 1).double()).sum(), (1 / (query + 1).double()).sum()])
         pairs += len(row)
         items += len(rows)
-    return Induction(to_marker / pairs, to_value / items, float(uniform[0]) / pairs, float(uniform[1]) / items)
+    marker_sums, value_sums = (torch.stack([each[name] for name in maps]) for each in (to_marker, to_value))
+    return Induction(marker_sums / pairs, value_sums / items, float(uniform[0]) / pairs, float(uniform[1]) / items)
 
 
-def attention_of(model: Transformer, values: Mapping[str, Tensor], layer: int) -> Float[Tensor, "batch head query key"]:
-    name = f"block{layer}.attention"
-    require(name in values, f"{model.name} tells its hook of no {name}: there is no attention to look at")
-    return values[name]
-
-
-def require_softmax(model: Transformer) -> None:
-    if model.attention != "softmax":
-        raise InputError(f"{model.attention} attention has no map: every token looks alike at all before it")
+def maps_of(model: Model) -> list[str]:
+    """Return the names of the model's attention maps, one per layer."""
+    names = [name for name in model.activations if name.endswith(".attention")]
+    require(bool(names), f"{model.name} with these settings has no attention maps to look at")
+    return names

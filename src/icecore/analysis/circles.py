@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import Parameters, Transformer
+from icecore.models import Model, Parameters, device_of, hidden_with
 
 # right: the logit of the right answer; largest-wrong: the largest logit of the others.
 Logit = Literal["right", "largest-wrong"]
@@ -83,9 +83,9 @@ def fourier_spectrum(embedding: Float[Tensor, "number width"]) -> tuple[float, .
     return tuple((power / power.sum()).tolist())
 
 
-def gradient_symmetricity(model: Transformer, parameters: Parameters, modulus: int) -> float:
+def gradient_symmetricity(model: Model, parameters: Parameters, modulus: int) -> float:
     """The mean cosine between the gradients of a logit with respect to the two tokens' embeddings."""
-    triples = torch.tensor(random_triples(modulus), device=parameters["token"].device)
+    triples = torch.tensor(random_triples(modulus), device=device_of(parameters))
     leaf: list[Tensor] = []
 
     def make_leaf(name: str, value: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def gradient_symmetricity(model: Transformer, parameters: Parameters, modulus: i
         return value
 
     with torch.enable_grad():
-        logits = model.unembed(parameters, model.hidden(parameters, triples[:, :2], make_leaf)[:, -1])
+        logits = model.unembed(parameters, hidden_with(model, parameters, triples[:, :2], make_leaf)[:, -1])
         (gradient,) = torch.autograd.grad(logits.gather(1, triples[:, 2:]).sum(), leaf)
     return float(torch.cosine_similarity(gradient[:, 0], gradient[:, 1], dim=1).mean())
 
@@ -108,9 +108,9 @@ def random_triples(modulus: int) -> list[tuple[int, int, int]]:
 
 
 @torch.no_grad()
-def distance_irrelevance(model: Transformer, parameters: Parameters, modulus: int, logit: Logit = "right") -> float:
+def distance_irrelevance(model: Model, parameters: Parameters, modulus: int, logit: Logit = "right") -> float:
     """How much of the logits' spread is left where a - b is fixed: 1 if the difference does not matter."""
-    device = parameters["token"].device
+    device = device_of(parameters)
     pairs = torch.tensor(list(itertools.product(range(modulus), repeat=2)), device=device)
     total, distance = pairs.sum(dim=1) % modulus, (pairs[:, 0] - pairs[:, 1]) % modulus
     table = torch.zeros((modulus, modulus), dtype=torch.float64, device=device)

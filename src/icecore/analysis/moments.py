@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from icecore.models import Parameters, Transformer
+from icecore.errors import require
+from icecore.models import Model, Parameters, device_of, hidden_with
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 
@@ -77,9 +78,10 @@ def explained(moments: Moments, count: int = 10) -> Explained:
     return Explained(*(float(each.topk(count).values.sum() / total) for each in variances))
 
 
-def streams_of(model: Transformer) -> list[str]:
-    """The places of Table 4: Emb, L1, L2, ... and, after the last, what the final norm makes of it."""
-    return ["embedding", *(f"block{layer}.stream" for layer in range(model.layers)), "final"]
+def streams_of(model: Model) -> tuple[str, ...]:
+    """Return where the residual stream is measured: in a transformer Table 4's Emb, L1, L2, and after the last norm."""
+    require(bool(model.streams), f"{model.name} names no `streams`, activations of (batch, seq, width), to measure")
+    return model.streams
 
 
 def chosen(batch: Batch, positions: Positions) -> Bool[Tensor, "batch seq"]:
@@ -99,7 +101,7 @@ def training_items(task: Task, count: int, name: str) -> Batch:
 
 
 def moments_of(
-    model: Transformer,
+    model: Model,
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
     positions: Positions = "read",
@@ -115,19 +117,19 @@ def in_parts(batch: Batch) -> Iterator[Batch]:
 
 @torch.no_grad()
 def moments_by_positions(
-    model: Transformer,
+    model: Model,
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
     choices: Sequence[Positions] = POSITIONS,
 ) -> dict[Positions, dict[str, Moments]]:
     """The same for several choices of positions, from one pass."""
-    device = parameters["token"].device
+    device = device_of(parameters)
     wanted = streams_of(model)
     found: dict[Positions, dict[str, Moments]] = {
         each: {place: Moments(model.width, device) for place in wanted} for each in choices
     }
     for batch in [batches] if isinstance(batches, Batch) else batches:
-        at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // (model.heads * batch.tokens.shape[1] ** 2)))
+        at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // (getattr(model, "heads", 1) * batch.tokens.shape[1] ** 2)))
         for begin in range(0, len(batch), at_once):
             rows = batch[begin : begin + at_once].to(device)
 
@@ -137,5 +139,5 @@ def moments_by_positions(
                         found[each][name].add(value[chosen(rows, each)])
                 return value
 
-            model.hidden(parameters, rows.tokens, take)
+            hidden_with(model, parameters, rows.tokens, take)
     return found

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.analysis.moments import in_parts
-from icecore.models import Model, Parameters
+from icecore.models import Model, Parameters, device_of
 from icecore.tasks import Batch
 
 PENALTIES = tuple(10.0**power for power in range(-8, 3))  # of ridge, times the mean of the features' squares
@@ -34,7 +34,7 @@ def features_of(
     model: Model, parameters: Parameters, batch: Batch
 ) -> tuple[Float[Tensor, "place width"], Int64[Tensor, " place"]]:
     """What the unembedding would read at scored positions, and what it should say there."""
-    device = next(iter(parameters.values())).device
+    device = device_of(parameters)
     found = []
     for part in in_parts(batch):
         rows = part.to(device)

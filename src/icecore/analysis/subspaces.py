@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.analysis.moments import ROWS_AT_ONCE, Moments
-from icecore.models import Parameters, Transformer
+from icecore.models import Model, Parameters, device_of, hidden_with
 from icecore.tasks import Batch, Task
 
 # directions, neurons: the top ones of the trained model; random: orthonormal ones that know nothing; untrained: the
@@ -50,7 +50,7 @@ def basis_of(kind: Basis, count: int, moments: Moments, untrained: Moments) -> F
 
 @torch.no_grad()
 def predict_with(
-    model: Transformer,
+    model: Model,
     parameters: Parameters,
     batch: Batch,
     edits: Mapping[str, Callable[[Tensor], Tensor]],
@@ -61,11 +61,11 @@ def predict_with(
         return edits[name](value) if name in edits else value
 
     found = []
-    logits_of_row = batch.tokens.shape[1] * len(parameters["unembed"])
+    tokens = batch.tokens.to(device_of(parameters))
+    logits_of_row = model.logits(parameters, tokens[:1]).numel()
     at_once = max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // logits_of_row))
-    for begin in range(0, len(batch), at_once):
-        tokens = batch.tokens[begin : begin + at_once].to(parameters["token"].device)
-        found.append(model.unembed(parameters, model.hidden(parameters, tokens, change)).argmax(dim=-1))
+    for part in tokens.split(at_once):
+        found.append(model.unembed(parameters, hidden_with(model, parameters, part, change)).argmax(dim=-1))
     return torch.cat(found)
 
 
@@ -82,7 +82,7 @@ class Curve:
 
 
 def accuracy_curve(
-    model: Transformer,
+    model: Model,
     parameters: Parameters,
     task: Task,
     batch: Batch,
@@ -99,7 +99,7 @@ def accuracy_curve(
     `on_count` is called after each number of directions.
     """
     where = tuple(places) or tuple(name for name in moments if name != "final")
-    batch = batch.to(parameters["token"].device)
+    batch = batch.to(device_of(parameters))
     mixed = shuffled_answers(batch)
     right, by_chance = [], []
     for count in counts:

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from icecore.errors import InputError
-from icecore.models import LSTM, Model, Sizes, Transformer
+from icecore.errors import InputError, require
+from icecore.models import Model, Sizes
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item, Task
 from icecore.tasks.finite import PairTask
@@ -20,12 +21,8 @@ def baseline_step(
     task: Task, model: Model, sizes: Sizes, trainable: str, optimization: Optimization, device: torch.device
 ) -> Callable[[], None]:
     """A function that takes one training step of one seed; `trainable` is embeddings or all."""
-    if isinstance(model, LSTM):
-        network: nn.Module = Recurrent(model, sizes)
-    else:
-        assert isinstance(model, Transformer)
-        network = new_gpt2(model, sizes)
-        network.config.use_cache = False
+    require(model.name in NETWORKS, f"a user's loop has no network for {model.name}; there are {', '.join(NETWORKS)}")
+    network = NETWORKS[model.name](model, sizes)
     nn.Module.to(network, device)
     update = updates(network, trainable, optimization)
     stream = items_of(task)
@@ -63,10 +60,16 @@ def updates(network: nn.Module, trainable: str, optimization: Optimization) -> C
     return update
 
 
+def gpt2_without_cache(model: Any, sizes: Sizes) -> nn.Module:
+    network = new_gpt2(model, sizes)
+    network.config.use_cache = False
+    return network
+
+
 class Recurrent(nn.Module):
     """PyTorch's own LSTM between an embedding and an output layer."""
 
-    def __init__(self, model: LSTM, sizes: Sizes) -> None:
+    def __init__(self, model: Any, sizes: Sizes) -> None:
         super().__init__()
         self.embedding = nn.Embedding(sizes.vocab_size, model.width)
         self.body = nn.LSTM(model.width, model.width, model.layers, batch_first=True)
@@ -74,6 +77,10 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.output(self.body(self.embedding(tokens))[0])
+
+
+# What a user would take for a model, by its name.
+NETWORKS: dict[str, Callable[[Model, Sizes], nn.Module]] = {"transformer": gpt2_without_cache, "lstm": Recurrent}
 
 
 def items_of(task: Task) -> Iterator[Item]:

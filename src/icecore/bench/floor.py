@@ -52,11 +52,6 @@ def products_in(step: Callable[[], None]) -> Counter[Product]:
     return mode.counts
 
 
-def lstm_products(tokens: int, width: int, layers: int, dtype: torch.dtype) -> Counter[Product]:
-    """An LSTM's, which one library call hides: inputs and states by their weights, forward and both gradients."""
-    return Counter({Product(1, tokens, width, 4 * width, dtype): layers * 2 * 3})
-
-
 def operations(counts: Counter[Product]) -> int:
     return sum(product.operations * count for product, count in counts.items())
 

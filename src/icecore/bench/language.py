@@ -7,11 +7,10 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
-from icecore.bench.baseline import updates
+from icecore.bench.baseline import gpt2_without_cache, updates
 from icecore.bench.floor import Product, floor_seconds, operations, seconds_of
 from icecore.bench.train import plain_steps, seconds_per_call, time_ours
 from icecore.models import Transformer
-from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Batch, Task
 from icecore.training import Precision, RunConfig, config_of
 
@@ -136,10 +135,7 @@ def attention_operations(model: Transformer, batch: int, window: int) -> int:
 
 def huggingface_step(config: RunConfig, task: RandomText, device: torch.device) -> Callable[[], None]:
     """A step of `GPT2LMHeadModel` as a careful user takes it: fused attention, on a GPU in bfloat16 by autocast."""
-    model = config.model
-    assert isinstance(model, Transformer)
-    network = new_gpt2(model, config.sizes)
-    network.config.use_cache = False
+    network = gpt2_without_cache(config.model, config.sizes)
     torch.nn.Module.to(network, device)
     update = updates(network, config.trainable, config.optimization)
     generator = torch.Generator(device).manual_seed(0)

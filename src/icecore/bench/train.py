@@ -8,20 +8,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from icecore.bench.baseline import baseline_step
-from icecore.bench.floor import Product, floor_seconds, lstm_products, operations, products_in
-from icecore.models import LSTM, Model, Transformer
-from icecore.models.lstm import PackedSequences
+from icecore.bench.floor import Product, floor_seconds, operations, products_in
+from icecore.models import MODELS, Model
+from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Task, make_task
 from icecore.training import Precision, RunConfig, config_of
 from icecore.training.loop import Trainer
 from icecore.training.population import Population
 from icecore.training.steps import Steps
 from icecore.training.stream import Stream
-from icecore.training.work import plain_work
 
 QUIET_BLOCKS = 3
 FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
@@ -38,7 +38,8 @@ class Case:
     seeds: int = 1
 
     def make(self) -> tuple[Task, Model]:
-        return make_task(self.task), LSTM(width=self.width) if self.model == "lstm" else Transformer(width=self.width)
+        made: Any = MODELS[self.model]  # every model has a width
+        return make_task(self.task), made(width=self.width)
 
 
 GPU_CASES = (
@@ -129,21 +130,19 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
 
 def plain_steps(config: RunConfig, device: torch.device) -> Callable[[], None]:
     """Takes one more step of the plain twin, each time it is called."""
-    population = Population(config.model, config.sizes, config.seeds, config.trainable, device)
+    population = Population(config.model, config.sizes, config.seeds, config.trainable, device, engine=ReferenceEngine)
     steps = Steps(population, config.optimization)
     stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
     numbers = itertools.count()
-    return lambda: steps.take(plain_work(stream.batch_at(next(numbers))))
+    return lambda: steps.take(population.prepare(stream.batch_at(next(numbers))))
 
 
 class OurSteps:
     """Takes more steps, as `icecore train` does: on a GPU a whole block, so that the making of data has its share."""
 
     def __init__(self, config: RunConfig, device: torch.device) -> None:
-        precision = Precision(config.precision)
-        population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
-        self.trainer = Trainer(config, population, None)
-        self.at_once = self.trainer.works.stream.batches_per_block if device.type == "cuda" else 1
+        self.trainer = Trainer(config, device)
+        self.at_once = self.trainer.batches.stream.batches_per_block if device.type == "cuda" else 1
 
     def __call__(self) -> None:
         self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
@@ -164,13 +163,13 @@ def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[
         torch.cuda.reset_peak_memory_stats()
     with Precision(config.precision).in_matrix_products():
         ours = OurSteps(config, device)
-        first = ours.trainer.works.at(0)
-        (work,) = first.step(first.index)
-        counts = products_in(lambda: ours.trainer.steps.take(work))
-        if isinstance(work.inputs, PackedSequences):
-            tokens = int(ours.trainer.works.stream.batch_at(0).lengths.sum())  # that are read
-            assert isinstance(config.model, LSTM)
-            counts += lstm_products(tokens, config.model.width, config.model.layers, Precision(config.precision).dtype)
+        first = ours.trainer.batches.at(0)
+        (batch,) = first.step(first.index)
+        counts = products_in(lambda: ours.trainer.steps.take(batch))
+        tokens = int(ours.trainer.batches.stream.batch_at(0).lengths.sum())  # that are read
+        hidden = ours.trainer.population.groups[0].network.hidden_products(tokens)
+        dtype = Precision(config.precision).dtype
+        counts += Counter({Product(1, *shape, dtype): count for shape, count in hidden.items()})
         ours.warm_up()
         per_step = seconds_per_call(ours, seconds, device, warm_up=False) / ours.at_once
     peak = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else None

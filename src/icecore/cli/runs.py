@@ -263,8 +263,7 @@ def export_command(
     import safetensors
     import torch
 
-    from icecore.models import Transformer, computes_as
-    from icecore.models.huggingface import to_huggingface, to_huggingface_tokenizer
+    from icecore.models.huggingface import to_huggingface_tokenizer
     from icecore.store import filled_whole
     from icecore.tasks import Language
     from icecore.text import load_tokenizer
@@ -276,10 +275,7 @@ def export_command(
     config, population = RunFolder(run).load(torch.device("cpu"))
     chosen = config.seeds[0] if seed is None else seed
     index = index_of(chosen, config.seeds)
-    model = config.model
-    if not (isinstance(model, Transformer) and computes_as(model, Transformer)):
-        raise InputError(f"only transformers can be exported as {format}; the run has the model {model.name}")
-    network = to_huggingface(model, config.sizes, population.parameters(index))
+    network = config.model.to_huggingface(config.sizes, population.parameters(index))
     tokenizer = None
     if isinstance(config.task, Language):
         tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)

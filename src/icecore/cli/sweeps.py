@@ -14,7 +14,7 @@ from icecore.errors import require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Planned
-    from icecore.training import Watch
+    from icecore.training import ProgressCallback
 
 
 class ScaleName(StrEnum):
@@ -60,11 +60,11 @@ def entry_names(names: Sequence[str]) -> list[str]:
 @contextlib.contextmanager
 def told_of_progress(
     populations: "Sequence[Planned]",
-) -> "Iterator[tuple[Callable[[Planned], Watch], Callable[[Planned, list[float]], None]]]":
+) -> "Iterator[tuple[Callable[[Planned], ProgressCallback], Callable[[Planned, list[float]], None]]]":
     """What a runner tells of populations as they begin, train and end, shown while the block runs."""
     with watching_many(sum(population.seed_steps for population in populations)) as progress:
 
-        def watch_of(population: "Planned") -> "Watch":
+        def watch_of(population: "Planned") -> "ProgressCallback":
             return progress.begin(population.label, population.seed_steps)
 
         def on_done(population: "Planned", accuracy: list[float]) -> None:

@@ -96,7 +96,7 @@ def command(
     """
     from icecore.models import is_shipped
     from icecore.own_files import of_the_users
-    from icecore.training import Cadence, config_of, pick_device, pick_precision, train_config
+    from icecore.training import Intervals, config_of, pick_device, pick_precision, train_config
 
     model_class = find_body(model)
     of_task, of_model = settings_given(context, task, model_class)
@@ -128,8 +128,8 @@ def command(
         watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else of_the_users(f"{model} failed in training"),
     ):
-        cadence = Cadence.of(config.optimization.steps, None, evaluate_every, checkpoint_every)
-        runs = train_config(config, where, cadence, out, resume, overwrite, with_body, watch, accumulate)
+        intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every)
+        runs = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate)
     if is_first:
         report(runs, json)
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from icecore.training import Progress, Watch
+    from icecore.training import Progress, ProgressCallback
 
 PLAIN_SECONDS = 5  # between two plain lines
 
 
 @contextlib.contextmanager
-def watching(label: str) -> "Iterator[Watch]":
+def watching(label: str) -> "Iterator[ProgressCallback]":
     """A function to be told of progress while the block runs."""
     if sys.stderr.isatty():
         with live_bar(label) as watch:
@@ -25,7 +25,7 @@ def watching(label: str) -> "Iterator[Watch]":
         yield plain_lines(label)
 
 
-def plain_lines(label: str) -> "Watch":
+def plain_lines(label: str) -> "ProgressCallback":
     last_printed = 0.0
     first: tuple[float, int] | None = None  # when, and after which step: a run may go on from a checkpoint
 
@@ -44,7 +44,7 @@ def plain_lines(label: str) -> "Watch":
 
 
 @contextlib.contextmanager
-def live_bar(label: str) -> "Iterator[Watch]":
+def live_bar(label: str) -> "Iterator[ProgressCallback]":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -107,7 +107,7 @@ class ManyRuns:
         self.total, self.done, self.under_way = total, 0, 0
         self.began = self.last_printed = time.monotonic()
 
-    def begin(self, label: str, seed_steps: int) -> "Watch":
+    def begin(self, label: str, seed_steps: int) -> "ProgressCallback":
         """A run begins, and with it the one before is through; a function to be told of its progress."""
         self.done += self.under_way
         self.under_way = seed_steps

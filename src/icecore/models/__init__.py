@@ -7,12 +7,17 @@ from icecore.models.base import (
     Positions,
     Sizes,
     Spec,
-    computes_as,
     count_parameters,
+    device_of,
+    hidden_with,
     initialize,
     model_fields,
+    parameter_of_role,
+    same_forward_pass,
     settings_of_model,
+    traced,
 )
+from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
 from icecore.models.lstm import LSTM
 from icecore.models.roles import trained_names
 from icecore.models.transformer import Transformer
@@ -31,11 +36,6 @@ def find_model(name: str) -> type[Model]:
     return MODELS[name]
 
 
-def has_fast_path(model: Model) -> bool:
-    """Whether the engine has code of its own for it; a model that computes otherwise does so as it is written."""
-    return any(computes_as(model, each) for each in SHIPPED)
-
-
 def is_shipped(model: Model) -> bool:
     """Whether it is one of ours as it is, and no user's."""
     return type(model) in SHIPPED
@@ -45,19 +45,28 @@ __all__ = [
     "LSTM",
     "MODELS",
     "SHIPPED",
+    "Constant",
+    "Initializer",
     "Model",
+    "Normal",
+    "Orthogonal",
     "Parameters",
     "Positions",
+    "Sinusoidal",
     "Sizes",
     "Spec",
     "Transformer",
-    "computes_as",
+    "Uniform",
     "count_parameters",
+    "device_of",
     "find_model",
-    "has_fast_path",
+    "hidden_with",
     "initialize",
     "is_shipped",
     "model_fields",
+    "parameter_of_role",
+    "same_forward_pass",
     "settings_of_model",
+    "traced",
     "trained_names",
 ]

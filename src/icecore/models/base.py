@@ -1,21 +1,29 @@
-"""What every model is: named parameters, each with a role, and a pure function of them."""
+"""The contract of a model: named parameters, each with a role, and pure functions of them."""
 
 import abc
 import dataclasses
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.errors import require, require_choices
+from icecore.errors import InputError, require
+from icecore.models.initializers import Constant, Initializer, Normal
 from icecore.seeding import make_generator
 
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
+
 Parameters = Mapping[str, Tensor]
+# Called with each activation's name and value; its return value replaces the activation.
+Hook = Callable[[str, Tensor], Tensor]
+# From new tokens and a cache to their logits and the next cache.
+Decoder = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
@@ -28,25 +36,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Spec:
-    """One parameter: its shape, what it is for, and how it begins."""
+    """One parameter: its shape, its role, and how it begins."""
 
     shape: tuple[int, ...]
     role: str  # a role of `Model.roles`; a finer part of one follows a slash, as in attention/q
-    scale: float = 0.0  # standard deviation, or bound of the uniform distribution; 0: constant
-    # orthogonal: rows or columns are; sinusoidal: a row is a position, the same for every seed
-    distribution: Literal["normal", "uniform", "orthogonal", "sinusoidal"] = "normal"
-    constant: float = 0.0
+    init: float | Initializer = Constant(0.0)  # a number is the standard deviation of a normal distribution
 
-    def __post_init__(self) -> None:
-        require_choices(self)
-        require(
-            math.isfinite(self.scale) and self.scale >= 0,
-            f"a Spec's scale must be a finite number of at least 0, got {self.scale}",
-        )
-        require(
-            self.distribution in ("normal", "uniform") or len(self.shape) == 2,
-            f"a Spec that is {self.distribution} must be of a matrix, got the shape {self.shape}",
-        )
+    @property
+    def initializer(self) -> Initializer:
+        return self.init if callable(self.init) else Normal(self.init)
 
     @property
     def size(self) -> int:
@@ -54,7 +52,7 @@ class Spec:
 
     @property
     def decays(self) -> bool:
-        """Weight decay is for matrices: not for biases, nor for anything of a norm."""
+        """Weight decay applies to matrices, not to biases and norms."""
         return len(self.shape) > 1
 
 
@@ -67,7 +65,7 @@ class Positions:
 
 
 class Model(abc.ABC):
-    """A kind of network, as a frozen dataclass of its sizes. Its parameters are a dict, apart from it.
+    """A kind of network, as a frozen dataclass of its settings. Its parameters are a dict, apart from it.
 
     It is written for one network. A population stacks the parameters of many; see `training.population`.
     """
@@ -80,37 +78,119 @@ class Model(abc.ABC):
     width: int
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """A class made from a user's in Python is not what the file holds."""
+        """Forget the parent's source file: a class derived in Python is not what that file holds."""
         super().__init_subclass__(**settings)
         cls.source_file = cls.source_text = None
 
-    @property
-    def unread_roles(self) -> tuple[str, ...]:
-        """Roles whose parameters, with these settings, are there and do nothing."""
-        return ()
-
     @abc.abstractmethod
     def specs(self, sizes: Sizes) -> dict[str, Spec]:
-        """Every parameter, by name."""
+        """Return every parameter's spec, by name."""
 
     @abc.abstractmethod
     def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
-        """What the unembedding reads."""
+        """Return what the unembedding reads.
+
+        A model that names its `activations` takes a third argument, `hook: Hook | None = None`, and passes each of
+        them through it.
+        """
 
     @abc.abstractmethod
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
-        """Logits from what `hidden` gives."""
+        """Return the logits of what `hidden` gives."""
 
     def logits(
         self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], at: Positions | None = None
     ) -> Float[Tensor, "*places vocab"]:
-        """Logits at every position, or at those of `at` alone."""
+        """Return the logits at every position, or only at those of `at`."""
         hidden = self.hidden(parameters, tokens)
         return self.unembed(parameters, hidden if at is None else hidden[at.rows, at.columns])
 
+    @property
+    def unread_roles(self) -> tuple[str, ...]:
+        """Roles whose parameters have no effect with these settings."""
+        return ()
+
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """The names that `hidden` passes to its hook, in order; none if it takes no hook."""
+        return ()
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The activations of shape (batch, seq, width) that follow the representation through the depth."""
+        return ()
+
+    def trace(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> dict[str, Tensor]:
+        """Return every activation by name, and the logits."""
+        values: dict[str, Tensor] = {}
+
+        def keep(name: str, value: Tensor) -> Tensor:
+            values[name] = value
+            return value
+
+        hidden = hidden_with(self, parameters, tokens, keep)
+        values["logits"] = self.unembed(parameters, hidden)
+        return values
+
+    @property
+    def engine(self) -> "type[Engine]":
+        """How training computes the model: by default, as it is written."""
+        from icecore.models.engines import ReferenceEngine
+
+        return ReferenceEngine
+
+    def decoder(self, parameters: Parameters) -> tuple[Decoder, Any]:
+        """Return (step, initial_cache), with step(tokens, cache) -> (logits, cache); by default it recomputes all."""
+
+        def step(tokens: Int64[Tensor, "batch new"], seen: Int64[Tensor, "batch seq"] | None) -> tuple[Tensor, Tensor]:
+            text = tokens if seen is None else torch.cat([seen, tokens], dim=1)
+            return self.logits(parameters, text)[:, -tokens.shape[1] :], text
+
+        return step, None
+
+    def to_huggingface(self, _sizes: Sizes, _parameters: Parameters, /) -> Any:
+        """Return the same network as a model of transformers, with equal logits."""
+        raise InputError(f"the model {self.name} cannot be exported to Hugging Face: transformers has no such network")
+
+
+def hidden_with(
+    model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook
+) -> Float[Tensor, "batch seq width"]:
+    """Return `model.hidden` with a hook, or say that the model takes none."""
+    has_hook = "hook" in inspect.signature(type(model).hidden).parameters
+    require(
+        has_hook and bool(model.activations),
+        f"{model.name} names no activations to look at: let its hidden take a hook, and name them in `activations`",
+    )
+    return cast(Any, model).hidden(parameters, tokens, hook)
+
+
+def traced(
+    model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], names: Iterable[str]
+) -> dict[str, Tensor]:
+    """Return `model.trace`, which must have these activations."""
+    values = model.trace(parameters, tokens)
+    missing = [name for name in names if name not in values]
+    require(
+        not missing, f"hidden of {model.name} passes no {', '.join(missing)} to its hook, though `activations` does"
+    )
+    return values
+
+
+def device_of(parameters: Parameters) -> torch.device:
+    return next(iter(parameters.values())).device
+
+
+def parameter_of_role(model: Model, parameters: Parameters, role: str) -> Tensor:
+    """Return the model's only parameter with this role."""
+    sizes = Sizes(3, 3)  # names and roles do not depend on them
+    names = [name for name, spec in model.specs(sizes).items() if spec.role == role]
+    require(len(names) == 1, f"{model.name} must have one parameter with the role '{role}', has {len(names)}")
+    return parameters[names[0]]
+
 
 def settings_of_model(model_class: type[Model]) -> list[str]:
-    """The names of the dataclass's fields that it is made with."""
+    """Return the names of the dataclass's fields that it is made with."""
     return [field.name for field in model_fields(model_class)]
 
 
@@ -119,45 +199,27 @@ def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
 
 
 def initialize(model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
-    """The initial parameters of a seed, on the CPU: each parameter has a stream of its own."""
+    """Return the initial parameters of a seed, on the CPU. Each parameter has a random stream of its own."""
     return {name: initial_value(spec, name, seed) for name, spec in model.specs(sizes).items()}
 
 
 def initial_value(spec: Spec, name: str, seed: int) -> Tensor:
-    value = torch.empty(spec.shape)
-    generator = make_generator(seed, "init", name)
-    if spec.scale == 0:
-        return value.fill_(spec.constant)
-    if spec.distribution == "uniform":
-        return value.uniform_(-spec.scale, spec.scale, generator=generator)
-    if spec.distribution == "orthogonal":
-        return orthogonal(value.normal_(generator=generator)) * spec.scale
-    if spec.distribution == "sinusoidal":
-        return sinusoids(*spec.shape) * spec.scale
-    return value.normal_(0, spec.scale, generator=generator)
+    value = spec.initializer(spec.shape, make_generator(seed, "init", name))
+    is_right = isinstance(value, Tensor) and tuple(value.shape) == spec.shape and value.dtype == torch.float32
+    require(is_right, f"the initializer of {name} must return a float32 tensor of shape {spec.shape}")
+    return value
 
 
-def orthogonal(normal: Float[Tensor, "row column"]) -> Float[Tensor, "row column"]:
-    """From independent normal values an evenly distributed matrix of orthogonal rows or columns, of variance 1 too."""
-    q, r = torch.linalg.qr(normal if normal.shape[0] >= normal.shape[1] else normal.T)
-    q = q * r.diagonal().sign() * math.sqrt(len(q))
-    return q if q.shape == normal.shape else q.T.contiguous()
+# Methods that a subclass may override and still compute the same logits from the same parameters.
+NOT_COMPUTING = ("specs", "engine", "decoder", "to_huggingface", "trace", "activations", "streams")
 
 
-def sinusoids(positions: int, width: int) -> Float[Tensor, "position width"]:
-    """Position embeddings: column 2k is sin(position / 10000^(2k / width)), column 2k + 1 the cosine of the same.
+def same_forward_pass(model: Model, other: type[Model]) -> bool:
+    """Tell whether `model` computes what `other` does.
 
-    SOURCE: Vaswani et al. 2017, section 3.5. In float64, so that what is rounded to float32 has the same bits on
-    processors that differ in the last digits of a sine.
+    It is of that class, or of a subclass that overrides nothing of the forward pass, and its parameters have the same
+    shapes and roles.
     """
-    column = torch.arange(width)
-    rate = 10_000.0 ** (-(column - column % 2).double() / width)
-    angle = torch.arange(positions).double()[:, None] * rate
-    return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
-
-
-def computes_as(model: Model, other: type[Model]) -> bool:
-    """Whether it computes as that class does: it is of it, or of a subclass that changes alone how parameters begin."""
     made = type(model)
     if made is other or not issubclass(made, other):
         return made is other
@@ -167,7 +229,7 @@ def computes_as(model: Model, other: type[Model]) -> bool:
         for name, value in vars(each).items()
         if not name.startswith("__") and (inspect.isfunction(value) or isinstance(value, property))
     ]
-    if any(getattr(made, name) is not getattr(other, name) for name in methods if name != "specs"):
+    if any(getattr(made, name) is not getattr(other, name) for name in methods if name not in NOT_COMPUTING):
         return False
     sizes = Sizes(3, 3)
     plain = other(**{name: getattr(model, name) for name in settings_of_model(other)})
@@ -176,14 +238,14 @@ def computes_as(model: Model, other: type[Model]) -> bool:
 
 
 def count_parameters(model: Model, sizes: Sizes) -> dict[str, int]:
-    """How many parameters each role has."""
+    """Return how many parameters each role has."""
     counts = dict.fromkeys(model.roles, 0)
     for spec in model.specs(sizes).values():
         counts[spec.role.split("/")[0]] += spec.size
     return counts
 
 
-MOST = {"layers": 1_000, "width": 2**20}  # beyond these there is no memory, and much waiting before that is found
+MOST = {"layers": 1_000, "width": 2**20}  # larger models do not fit into memory, after a long wait
 
 
 def require_size(name: str, value: int, least: int = 1) -> None:

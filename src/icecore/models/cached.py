@@ -1,6 +1,7 @@
-"""Logits of new tokens after others whose keys and values are kept. Pure; the twin of `logits` on all of them."""
+"""Decoding with a cache of keys and values. Pure; its reference is `logits` on the whole text."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.models.base import Model, Parameters
+from icecore.models.base import Decoder, Parameters
 from icecore.models.transformer import Transformer, linear, norm
 
 
@@ -26,6 +27,10 @@ class Cache(NamedTuple):
 
 def empty_cache(model: Transformer) -> Cache:
     return Cache(0, ((),) * model.layers)
+
+
+def cached_decoder(model: Transformer, parameters: Parameters) -> tuple[Decoder, Cache]:
+    return partial(cached_logits, model, parameters), empty_cache(model)
 
 
 def cached_logits(
@@ -72,11 +77,3 @@ def attend(
         mixed = scores.masked_fill(future, -torch.inf).softmax(dim=-1) @ value
         kept = (key, value)
     return mixed.transpose(1, 2).flatten(2), kept
-
-
-def recomputed_logits(
-    model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch new"], seen: Int64[Tensor, "batch seq"] | None
-) -> tuple[Float[Tensor, "batch new vocab"], Int64[Tensor, "batch all"]]:
-    """The same for any model, from the beginning each time; what is kept are the tokens."""
-    text = tokens if seen is None else torch.cat([seen, tokens], dim=1)
-    return model.logits(parameters, text)[:, -tokens.shape[1] :], text

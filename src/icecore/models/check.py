@@ -1,4 +1,4 @@
-"""Does a user's model keep its contract? What breaks it is told before a number comes of it."""
+"""Validate user-defined models before training."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ ROWS = 3
 MOST_TOKENS = 256  # of a row
 # Of the largest logit: what is computed in another order differs by less, what looks ahead by far more.
 ROUNDING = 1e-4
-OTHER_SPECS = "has other specs each time: they must depend on its settings and on the task's sizes alone"
+OTHER_SPECS = "has other specs each time: they must depend only on its settings, the task's sizes and the seed"
 
 
 def require_class(model_class: type[Model]) -> None:
@@ -77,7 +77,7 @@ def require_model(model: Model, sizes: Sizes, length: int, may_look_ahead: bool)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(sizes.vocab_size, (ROWS, min(length, MOST_TOKENS)), generator=generator)
     with of_the_users(f"{name} does not compute"), torch.no_grad():
-        require(model.specs(sizes) == model.specs(sizes), f"{name} {OTHER_SPECS}")
+        require_same_beginning(model, model, sizes)
         parameters: Parameters = any_parameters(model, sizes, generator)
         if not model.logits(parameters, tokens).isfinite().all():
             parameters = initialize(model, sizes, 0)  # some must not have just any value
@@ -93,11 +93,19 @@ def require_model(model: Model, sizes: Sizes, length: int, may_look_ahead: bool)
 
 
 def any_parameters(model: Model, sizes: Sizes, generator: torch.Generator) -> dict[str, Tensor]:
-    """As they may become in training, whatever they begin with: what begins as nothing must be seen too."""
+    """Return random values for every parameter, so that zero-initialized ones are exercised too."""
     return {
         name: torch.randn(spec.shape, generator=generator) / math.sqrt(max(1, spec.shape[-1] if spec.shape else 1))
         for name, spec in model.specs(sizes).items()
     }
+
+
+def require_same_beginning(model: Model, again: Model, sizes: Sizes) -> None:
+    """Specs, and the values that one seed begins with, must be the same each time."""
+    shapes = [{name: (spec.shape, spec.role) for name, spec in each.specs(sizes).items()} for each in (model, again)]
+    first, second = (initialize(each, sizes, 0) for each in (model, again))
+    is_same = shapes[0] == shapes[1] and all(torch.equal(value, second[name]) for name, value in first.items())
+    require(is_same, f"{type(model).__name__} {OTHER_SPECS}")
 
 
 def check(model: Model, parameters: Parameters, tokens: Tensor, sizes: Sizes, may_look_ahead: bool) -> None:
@@ -160,7 +168,7 @@ def require_same_when_loaded_again(model: Model, parameters: Parameters, tokens:
     if again.source_text == model.source_text:
         settings = {name: getattr(model, name) for name in settings_of_model(again)}
         twin = again(**settings)  # type: ignore[abstract]  # its subclass is not
-        require(model.specs(sizes) == twin.specs(sizes), f"{type(model).__name__} {OTHER_SPECS}")
+        require_same_beginning(model, twin, sizes)
         require(
             not differ(model.logits(parameters, tokens), twin.logits(parameters, tokens)),
             f"{type(model).__name__} is another model each time its file is loaded, which draws random numbers: make "
@@ -183,5 +191,5 @@ def other_random_numbers() -> Iterator[None]:
 
 
 def differ(first: Tensor, second: Tensor) -> bool:
-    """Also if one is not a number."""
+    """Tell whether any entry differs by more than rounding; NaN counts as different."""
     return first.numel() > 0 and not bool(((first - second).abs() <= ROUNDING * first.abs().max()).all())

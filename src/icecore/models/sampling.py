@@ -1,19 +1,15 @@
 """Text from a model, token by token: greedy, by temperature, or from the most likely tokens alone."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.models.base import Model, Parameters, computes_as
-from icecore.models.cached import cached_logits, empty_cache, recomputed_logits
-from icecore.models.transformer import Transformer
+from icecore.models.base import Model, Parameters, device_of
 from icecore.seeding import make_generator
 
 
@@ -70,8 +66,8 @@ def continuations(
     `positions`. The k-th text has a stream of random numbers of its own.
     """
     generators = [make_generator(sampling.seed, "sample", index) for index in range(count)]
-    logits_of, cache = decoder(model, parameters)
-    device = next(iter(parameters.values())).device
+    logits_of, cache = model.decoder(parameters)
+    device = device_of(parameters)
     fed = torch.tensor([list(prompt)] * count, device=device)
     has_ended = [False] * count
     for _ in range(min(tokens, positions - len(prompt) + 1)):
@@ -83,10 +79,3 @@ def continuations(
         if all(has_ended):
             return
         fed = torch.tensor(chosen, device=device)[:, None]
-
-
-def decoder(model: Model, parameters: Parameters) -> tuple[Callable[[Tensor, Any], tuple[Tensor, Any]], Any]:
-    """A function from new tokens and what was kept to logits and what to keep, and what is kept at first."""
-    if isinstance(model, Transformer) and computes_as(model, Transformer):
-        return partial(cached_logits, model, parameters), empty_cache(model)
-    return partial(recomputed_logits, model, parameters), None

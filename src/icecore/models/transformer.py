@@ -1,9 +1,8 @@
 """GPT-2: pre-norm, gelu_new, learned positions, final norm, no dropout, untied, no output bias."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,15 +10,16 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.errors import require, require_choices
-from icecore.models.base import Model, Parameters, Sizes, Spec, require_size
+from icecore.models.base import Decoder, Hook, Model, Parameters, Sizes, Spec, require_size, same_forward_pass
+from icecore.models.initializers import Constant, Normal, Sinusoidal
 from icecore.store import ADDED_LATER
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
 
 NORM_EPSILON = 1e-5
 BASE_STD = 0.02  # SOURCE: section 3 and GPT-2
 BASE_WIDTH = 1024  # the width whose gain `matched` keeps
-
-# Told what is computed, by name; what it returns is gone on with.
-Hook = Callable[[str, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Transformer(Model):
         std = BASE_STD * self.gain * (to_base if self.init in ("matched", "matched-all") else 1)
         scaled = std / math.sqrt(2 * self.layers)
         out_std, mlp_in_std = (std, scaled) if self.init == "paper" else (scaled, std)
-        position_std = 1.0 if self.position_init == "sinusoidal" else BASE_STD
+        position = Sinusoidal() if self.position_init == "sinusoidal" else Normal(BASE_STD)
         specs = {
             "token": Spec((sizes.vocab_size, width), "token", BASE_STD),
-            "position": Spec((sizes.positions, width), "position", position_std, self.position_init),
+            "position": Spec((sizes.positions, width), "position", position),
             "unembed": Spec(
                 (sizes.vocab_size, width), "unembed", BASE_STD * (to_base if self.init == "matched-all" else 1)
             ),
         }
 
         def add_norm(name: str) -> None:
-            specs[f"{name}.weight"] = Spec((width,), "norm", constant=1.0)
+            specs[f"{name}.weight"] = Spec((width,), "norm", Constant(1.0))
             specs[f"{name}.bias"] = Spec((width,), "norm")
 
         def add_linear(name: str, outputs: int, inputs: int, role: str, scale: float) -> None:
@@ -135,23 +135,38 @@ class Transformer(Model):
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T
 
-    def trace(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> dict[str, Tensor]:
-        """What happens inside, by name.
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """Names by shape.
 
-        embedding, blockN.middle (after attention), blockN.stream (after the MLP), final (after the final
-        norm): (batch, seq, width); blockN.attention: (batch, head, query, key); blockN.attention_out and
-        blockN.mlp_out, what is added to the stream: (batch, seq, width); blockN.mlp_active: (batch, seq, 4 width);
-        logits: (batch, seq, vocab).
+        (batch, seq, width): embedding; blockN.attention_out and blockN.mlp_out, which are added to the residual
+        stream; blockN.middle and blockN.stream, the stream after attention and after the MLP; final, after the final
+        norm. (batch, head, query, key): blockN.attention. (batch, seq, 4 width): blockN.mlp_active.
         """
-        values: dict[str, Tensor] = {}
+        attention = ("attention",) if self.attention == "softmax" else ()
+        parts = (*attention, "attention_out", "middle", "mlp_active", "mlp_out", "stream")
+        return ("embedding", *(f"block{layer}.{part}" for layer in range(self.layers) for part in parts), "final")
 
-        def keep(name: str, value: Tensor) -> Tensor:
-            values[name] = value
-            return value
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return ("embedding", *(f"block{layer}.stream" for layer in range(self.layers)), "final")
 
-        hidden = self.hidden(parameters, tokens, keep)
-        values["logits"] = self.unembed(parameters, hidden)
-        return values
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.transformer import TransformerEngine
+
+        return TransformerEngine if same_forward_pass(self, Transformer) else super().engine
+
+    def decoder(self, parameters: Parameters) -> tuple[Decoder, Any]:
+        from icecore.models.cached import cached_decoder
+
+        return cached_decoder(self, parameters) if same_forward_pass(self, Transformer) else super().decoder(parameters)
+
+    def to_huggingface(self, sizes: Sizes, parameters: Parameters, /) -> Any:
+        from icecore.models.huggingface import to_huggingface
+
+        is_gpt2 = same_forward_pass(self, Transformer)
+        return to_huggingface(self, sizes, parameters) if is_gpt2 else super().to_huggingface(sizes, parameters)
 
 
 def unchanged(_name: str, value: Tensor) -> Tensor:

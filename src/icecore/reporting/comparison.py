@@ -29,19 +29,20 @@ def compare(
     device: str = "auto",
     precision: str = "auto",
     metric: str = "accuracy",
-    watch: Callable[[str, Progress], None] | None = None,
+    on_progress: Callable[[str, Progress], None] | None = None,
     **optimization: Any,
 ) -> list[Point]:
     """Train what is missing under `out`, and return what all of it gave, of one task or of several.
 
-    `bodies` has each body at its widths, by its name. `watch` is told how a population is called and how far it is.
+    `bodies` has each body at its widths, by its name. `on_progress` gets the name of a population and its progress.
     What is not said of the optimization (steps, batch, lr, ...) is the preset's.
     """
     each = [tasks] if isinstance(tasks, Task) else tasks
     cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, optimization)]
     require_names(cells)
     require_metric(metric, each)
-    watch_of = (lambda _: None) if watch is None else (lambda planned: functools.partial(watch, planned.label))
+    report = on_progress
+    watch_of = (lambda _: None) if report is None else (lambda planned: functools.partial(report, planned.label))
     failures = train_missing(cells, seeds, Path(out), device, precision, watch_of)
     if failures:
         raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))

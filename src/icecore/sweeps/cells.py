@@ -7,7 +7,7 @@ from typing import Any
 from icecore.models import Model
 from icecore.tasks import Task
 from icecore.training import RunConfig, config_of
-from icecore.training.config import name_of
+from icecore.training.identity import name_of
 
 # What trains, by the paper's names.
 TRAINED = {"Random": "embeddings", "Normal": "all"}

@@ -9,7 +9,7 @@ from icecore.store import Record, Records
 from icecore.sweeps.cells import PARTS, TRAINED, Cell, Name
 from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
 from icecore.tasks import Task
-from icecore.training import Watch, numbered, pick_device, pick_precision
+from icecore.training import ProgressCallback, numbered, pick_device, pick_precision
 
 NAMES = {trainable: name for name, trainable in (TRAINED | PARTS).items()}
 USUAL = ("unembed", "embeddings", "all")
@@ -81,7 +81,7 @@ def train_missing(
     folder: Path,
     device: str = "auto",
     precision: str = "auto",
-    watch_of: Callable[[Planned], Watch | None] = lambda _: None,
+    watch_of: Callable[[Planned], ProgressCallback | None] = lambda _: None,
     on_done: Callable[[Planned, list[float]], None] = lambda *_: None,
 ) -> list[Failure]:
     """Train and record under `folder` what is missing there; what fails is returned, and the rest goes on."""

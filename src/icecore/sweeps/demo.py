@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.sweeps.laptop import SIZES, Size, small_transformer
-from icecore.training import Watch, train
+from icecore.training import ProgressCallback, train
 
 MODEL = small_transformer(1024, "released")
 SEEDS = 3
@@ -39,13 +39,13 @@ def total_steps() -> int:
     return sum(run["steps"] * run["seeds"] for size in SIZES for run in runs_of(size).values())
 
 
-def run_demo(out: Path, watch_of: Callable[[str, int], Watch]) -> Iterator[Row]:
+def run_demo(out: Path, watch_of: Callable[[str, int], ProgressCallback]) -> Iterator[Row]:
     """Train what is not there yet; a row as soon as a task is through. `watch_of` is told of each run and its steps."""
     for size in SIZES:
         accuracy: dict[str, list[float]] = {}
         for name, settings in runs_of(size).items():
             watch = watch_of(f"{size.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
-            runs = train(size.task, MODEL, **settings, out=out, resume=None, device="cpu", watch=watch)
+            runs = train(size.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch)
             accuracy[name] = runs.accuracy
         floor = max(size.task.floors().values())
         yield Row(size.task.name, floor, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])

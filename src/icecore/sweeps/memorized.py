@@ -42,7 +42,7 @@ def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
 def capacities_of(runs: Runs, task: Memorization) -> Iterator[dict[str, float]]:
     """Of each seed, in the precision that it was trained in."""
     batch = task.test_set().to(runs.population.device)
-    trained, frozen = runs.population.counts()
+    trained, frozen = runs.config.parameter_counts
     predictions, _ = predict(runs.population, batch)
     is_right = (predictions == batch.targets)[:, batch.scored].float()
     for right, losses in zip(is_right, scored_losses(runs.population, batch), strict=True):

@@ -12,7 +12,7 @@ from icecore.own_files import of_the_users
 from icecore.store import Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import language, memorized, variance
 from icecore.sweeps.cells import Cell, setting_of
-from icecore.training import Runs, Watch, numbered, pick_device, pick_precision, train
+from icecore.training import ProgressCallback, Runs, numbered, pick_device, pick_precision, train
 from icecore.training.run_folder import CONFIG
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
@@ -140,7 +140,7 @@ def run_missing(
     runs: Path,
     device: str,
     precision: str,
-    watch_of: Callable[[Planned], Watch | None],
+    watch_of: Callable[[Planned], ProgressCallback | None],
     on_done: Callable[[Planned, list[float]], None],
     may_begin: Callable[[Planned], bool] = lambda _: True,
 ) -> list[Failure]:
@@ -175,7 +175,9 @@ def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if is_shipped(model) else of_the_users(f"{model.name} failed in training")
 
 
-def train_population(population: Planned, runs: Path, device: str, precision: str, watch: Watch | None = None) -> Runs:
+def train_population(
+    population: Planned, runs: Path, device: str, precision: str, watch: ProgressCallback | None = None
+) -> Runs:
     """Train it, or go on from its last checkpoint."""
     cell = population.cell
     steps = cell.of_one_seed.optimization.steps
@@ -189,7 +191,7 @@ def train_population(population: Planned, runs: Path, device: str, precision: st
         resume=None,
         device=device,
         precision=precision,
-        watch=watch,
+        on_progress=watch,
         evaluate_every=memorized.evaluate_every(cell.task, steps) or language.evaluate_every(cell.task, steps),
         **cell.optimization,
     )

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from icecore.analysis.moments import explained, moments_by_positions, streams_of, training_items
-from icecore.models import Transformer
 from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
 from icecore.training import Runs
@@ -21,7 +20,6 @@ def sample_of(task: Task) -> Batch:
 def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
     """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
     model = runs.config.model
-    assert isinstance(model, Transformer)
     sample = sample_of(runs.config.task)
     for index in range(len(runs.config.seeds)):
         found: dict[str, dict[str, tuple[float, float]]] = {}

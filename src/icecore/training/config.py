@@ -1,73 +1,45 @@
-"""What a run is: a task, a model, what trains, how, and which seeds. Frozen, checked when made, hashed."""
+"""What a run is: a task, a model, how it starts, what trains in which phase, and which seeds. Frozen and hashed."""
 
 import dataclasses
-import functools
-import hashlib
-import inspect
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import icecore
-from icecore.errors import InputError, require, require_choices, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, has_fast_path, model_fields, trained_names
-from icecore.own_files import hash_of
-from icecore.store import ADDED_LATER, PLACES
+from torch import Tensor
+
+from icecore.errors import InputError, require, unknown_name
+from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, model_fields, trained_names
 from icecore.tasks import Task, make_task
-from icecore.tasks.loading import setting_fields
+from icecore.training.identity import (
+    as_read,
+    found_again,
+    from_read,
+    name_of,
+    origin_of,
+    recorded,
+    require_unchanged,
+    settings_of,
+)
 from icecore.training.imitation_target import with_target
+from icecore.training.optimization import MOST, Optimization
 from icecore.training.precision import Precision
-
-MOST = 10_000_000  # steps, or items of a batch: more would be silent for minutes, and then out of memory
-COPIES = {"task": "task.py", "model": "model.py"}  # of a user's files, in the folder of a run
+from icecore.training.start import FromSeed, Start
 
 
 @dataclass(frozen=True)
-class Optimization:
-    """AdamW with warm-up and a schedule; SOURCE for the defaults: appendix D.3 and the released scripts."""
+class Phase:
+    """A stretch of training: what trains, for how long and at what rate. Its optimizer begins afresh."""
 
-    steps: int = 10_000
-    batch: int = 1_000
-    lr: float = 1e-3
-    weight_decay: float = 1e-3  # of matrices, embeddings among them; not of biases and norms
-    warmup_steps: int = 500
-    schedule: Literal["cosine", "constant"] = "cosine"
-    clip: float = 1.0  # gradient norm of each seed
+    trainable: str = "embeddings"
+    optimization: Optimization = Optimization()
 
-    def __post_init__(self) -> None:
-        for field in ("steps", "batch", "warmup_steps"):
-            value = getattr(self, field)
-            require(isinstance(value, int), f"{field} must be a whole number, got {value!r}")
-            require(value <= MOST, f"{field} must be at most {MOST:,}, got {value}")
-            require(value >= 1 or field == "warmup_steps", f"{field} must be at least 1, got {value}")
-        for field in ("lr", "weight_decay", "warmup_steps", "clip"):
-            value = getattr(self, field)
-            require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
-        require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large one, such as 1e9, clips nothing")
-        require_choices(self)
+    def as_json(self) -> dict[str, Any]:
+        return {"trainable": self.trainable, "optimization": dataclasses.asdict(self.optimization)}
 
-    @property
-    def advice(self) -> str | None:
-        """What hardly can be meant."""
-        if self.warmup_steps < self.steps:
-            return None
-        reached = self.lr * (self.steps - 1) / self.warmup_steps
-        return (
-            f"all {self.steps:,} steps are within the warm-up of {self.warmup_steps:,}, so the rate ends at "
-            f"{reached:.1e} of {self.lr:g}; give more --steps, or --warmup-steps {max(1, self.steps // 10)}"
-        )
-
-    def lr_at(self, step: int) -> float:
-        """The learning rate of step 0, 1, ...; SOURCE: Hugging Face's cosine schedule, whose first step has rate 0."""
-        if step < self.warmup_steps:
-            return self.lr * step / self.warmup_steps
-        if self.schedule == "constant":
-            return self.lr
-        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
-        return self.lr * 0.5 * (1 + math.cos(math.pi * done))
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> "Phase":
+        return Phase(value["trainable"], Optimization(**value["optimization"]))
 
 
 @dataclass(frozen=True)
@@ -77,24 +49,19 @@ class RunConfig:
     task: Task
     model: Model
     sizes: Sizes
-    trainable: str = "embeddings"
-    optimization: Optimization = Optimization()
+    phases: tuple[Phase, ...] = (Phase(),)
     seeds: tuple[int, ...] = (0,)
     data_seed: int = 0
     precision: str = "fp32"  # of the body: fp32, tf32 or bf16
+    start: Start = FromSeed()
 
     def __post_init__(self) -> None:
-        if self.precision not in list(Precision):
-            raise unknown_name("precision", self.precision, list(Precision))
+        self.require_precision()
         known = [model.name for model in SHIPPED] if self.model.source_text is not None else MODELS
         if self.model.name in known and type(self.model) is not MODELS[self.model.name]:
             raise InputError(
                 f"'{self.model.name}' is a model of icecore: {type(self.model).__name__} needs a name of its own"
             )
-        require(
-            self.precision != Precision.bf16 or has_fast_path(self.model),
-            f"{self.model.name} computes as it is written, in float32: use --precision fp32 or tf32",
-        )
         require(len(self.seeds) > 0, "a run needs at least one seed")
         require(
             all(type(seed) is int and seed >= 0 for seed in self.seeds),
@@ -110,7 +77,22 @@ class RunConfig:
             f"the model needs a position for each token: {self.task.name} has sequences of up to "
             f"{self.task.max_length}, positions is {self.sizes.positions}",
         )
-        trained_names(self.model, self.sizes, self.trainable)
+        self.require_phases()
+
+    def require_precision(self) -> None:
+        if self.precision not in list(Precision):
+            raise unknown_name("precision", self.precision, list(Precision))
+        known = self.model.engine.precisions
+        require(
+            self.precision in known, f"{self.model.name} does not compute in {self.precision}: use {' or '.join(known)}"
+        )
+
+    def require_phases(self) -> None:
+        require(len(self.phases) > 0, "a run needs at least one phase")
+        for phase in self.phases:
+            trained_names(self.model, self.sizes, phase.trainable)
+        batches = {phase.optimization.batch for phase in self.phases}
+        require(len(batches) == 1, f"all phases must have one batch size, got {', '.join(map(str, sorted(batches)))}")
         train_set = self.task.train_set()
         if train_set is not None:
             require(
@@ -119,7 +101,41 @@ class RunConfig:
                 f"got {self.optimization.batch}",
             )
 
+    @property
+    def trainable(self) -> str:
+        """What trains in the last phase, mostly the only one."""
+        return self.phases[-1].trainable
+
+    @property
+    def optimization(self) -> Optimization:
+        """How the last phase trains, mostly the only one."""
+        return self.phases[-1].optimization
+
+    @property
+    def steps(self) -> int:
+        """The steps of all phases."""
+        return sum(phase.optimization.steps for phase in self.phases)
+
+    @property
+    def trained_names(self) -> list[str]:
+        """The parameters that train in any phase."""
+        trained = {name for phase in self.phases for name in trained_names(self.model, self.sizes, phase.trainable)}
+        return [name for name in self.model.specs(self.sizes) if name in trained]
+
+    @property
+    def parameter_counts(self) -> tuple[int, int]:
+        """How many parameters of one seed train in any phase, and how many never do."""
+        specs = self.model.specs(self.sizes)
+        trained = sum(specs[name].size for name in self.trained_names)
+        return trained, sum(spec.size for spec in specs.values()) - trained
+
+    def initial(self, seed: int) -> dict[str, Tensor]:
+        """Return the parameters that a seed starts from, on the CPU."""
+        return self.start.parameters(self.model, self.sizes, seed)
+
     def as_json(self) -> dict[str, Any]:
+        first, *others = (phase.as_json() for phase in self.phases)
+        start = self.start.as_json()
         return {
             "task": {
                 "name": self.task.name,
@@ -133,8 +149,8 @@ class RunConfig:
                 "settings": as_read(recorded(self.model, model_fields(type(self.model)))),
             },
             "positions": self.sizes.positions,
-            "trainable": self.trainable,
-            "optimization": dataclasses.asdict(self.optimization),
+            **({"phases": [first, *others]} if others else first),
+            **({} if start is None else {"start": start}),
             "seeds": list(self.seeds),
             "data_seed": self.data_seed,
             "precision": self.precision,
@@ -142,24 +158,15 @@ class RunConfig:
 
     @staticmethod
     def from_json(value: dict[str, Any], folder: Path | None = None) -> "RunConfig":
-        """The config of such JSON. A user's task and model are loaded from the copies that a run's folder holds."""
+        """Read a config. A user's task and model are loaded from the copies that a run's folder holds."""
         try:
-            settings = from_read(value["task"]["settings"]) | value["task"].get("where", {})
-            name = found_again(value["task"], "task", folder)
-            task = with_target(make_task(name, settings=settings))
-            require_unchanged(value["task"], task, name, "task")
-            version = value["task"]["version"]
-            if task.version != version:
-                raise InputError(
-                    f"the run was made with version {version} of {task.name}, this is version {task.version}; "
-                    "train again"
-                )
+            task = task_of(value["task"], folder)
+            require("start" not in value, "the run starts from another run, which this version cannot load")
             return RunConfig(
                 task=task,
                 model=model_of(value["model"], folder),
                 sizes=Sizes(task.vocab_size, value["positions"]),
-                trainable=value["trainable"],
-                optimization=Optimization(**value["optimization"]),
+                phases=tuple(map(Phase.from_json, value.get("phases", [value]))),
                 seeds=tuple(value["seeds"]),
                 data_seed=value["data_seed"],
                 precision=value["precision"],
@@ -174,8 +181,20 @@ class RunConfig:
 
 
 def numbered(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    """The seeds: 3 are 0, 1 and 2."""
+    """Return the seeds: 3 are 0, 1 and 2."""
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+
+
+def task_of(value: Mapping[str, Any], folder: Path | None) -> Task:
+    settings = from_read(value["settings"]) | value.get("where", {})
+    name = found_again(value, "task", folder)
+    task = with_target(make_task(name, settings=settings))
+    require_unchanged(value, task, name, "task")
+    require(
+        task.version == value["version"],
+        f"the run was made with version {value['version']} of {task.name}, this is version {task.version}; train again",
+    )
+    return task
 
 
 def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
@@ -188,89 +207,3 @@ def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
     model = find_model(name)(**from_read(value["settings"]))
     require_unchanged(value, model, name, "model")
     return model
-
-
-def as_read(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON gives them back, tuples as lists, so that what is stored compares with what is made."""
-    return json.loads(json.dumps(settings))
-
-
-def from_read(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as a task or model takes them: frozen, so what JSON has as a list was a tuple."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-
-
-def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
-    """The name of a task or model; of a user's, the class in the copy of its file, or else where that lay."""
-    if "file" not in value:
-        return value["name"]
-    copy = None if folder is None else folder / COPIES[kind]
-    return f"{copy if copy is not None and copy.is_file() else value['file']}:{value['class']}"
-
-
-def require_unchanged(value: Mapping[str, Any], made: Task | Model, name: str, kind: str) -> None:
-    if value.get("source") != origin_of(made).get("source"):
-        raise InputError(
-            f"{name} is not the {kind} of the run: {'the file' if 'file' in value else 'the class'} has changed; put "
-            "back what it was, or train again"
-        )
-
-
-def origin_of(made: Task | Model) -> dict[str, str | None]:
-    """Of a user's, its class, a hash of its file, and where that lay, which is no part of a run's name.
-
-    Of one that Python has registered, a hash of the class's own text, as far as it can be had.
-    """
-    if made.source_text is not None:
-        return {"class": type(made).__name__, "source": hash_of(made.source_text), "file": made.source_file}
-    is_ours = type(made).__module__.partition(".")[0] == icecore.__name__
-    text = None if is_ours else text_of(type(made))
-    return {} if text is None else {"source": hash_of(text)}
-
-
-@functools.cache
-def text_of(made: type) -> str | None:
-    try:
-        return inspect.getsource(made)
-    except (OSError, TypeError):  # typed into an interpreter
-        return None
-
-
-def settings_of(task: Task) -> dict[str, dict[str, Any]]:
-    """What a task is, and apart from it where its data lie, if they lie anywhere."""
-    fields = setting_fields(type(task))
-    settings = recorded(task, [field for field in fields if not field.metadata.get("where")])
-    where = recorded(task, [field for field in fields if field.metadata.get("where")])
-    return {"settings": as_read(settings)} | ({"where": as_read(where)} if where else {})
-
-
-def recorded(made: Task | Model, fields: Sequence[dataclasses.Field]) -> dict[str, Any]:
-    """The values of these fields, but for those that came later and have their default."""
-    values = ((field, getattr(made, field.name)) for field in fields)
-    return {
-        field.name: value for field, value in values if value != field.default or not field.metadata.get(ADDED_LATER)
-    }
-
-
-def name_of(config: Mapping[str, Any]) -> str:
-    """A hash of a config as JSON, whatever the place of its data."""
-    return hashlib.sha256(json.dumps(without_place(config), sort_keys=True).encode()).hexdigest()[:12]
-
-
-def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config as JSON, without where its data and a user's files lie."""
-    return dict(config) | {
-        part: {key: value for key, value in config.get(part, {}).items() if key not in PLACES} for part in COPIES
-    }
-
-
-def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:
-    """Where two configs differ, as `lr: 0.001, not 0.01`."""
-    found = []
-    for key in sorted(first.keys() | second.keys()):
-        a, b = first.get(key), second.get(key)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{prefix}{key}.")
-        elif a != b:
-            found.append(f"{prefix}{key} {a}, not {b}")
-    return found

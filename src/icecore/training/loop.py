@@ -1,12 +1,13 @@
 """Training, evaluation and their result."""
 
 import contextlib
+import itertools
 import math
 import platform
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +17,26 @@ from torch import Tensor
 
 import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
-from icecore.models import has_fast_path
 from icecore.own_files import of_the_users
 from icecore.process import settle
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
-from icecore.training.parallel import Parts
+from icecore.training.parallel import MicroBatches
 from icecore.training.population import Population, predict
 from icecore.training.precision import Precision
+from icecore.training.probes import Probe, probe_all
 from icecore.training.replay import Replay
 from icecore.training.run_folder import RunFolder
 from icecore.training.steps import NEVER, Steps
-from icecore.training.stream import Stream, WorkStream
+from icecore.training.stream import BatchStream, Stream
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What whoever watches a run is told: after `step` steps, each seed's loss, and its accuracy when measured.
+    """What a progress callback gets: after `step` steps, each seed's loss, and its accuracy when measured.
 
-    While it is measured, `evaluated` is the share of the items that is done.
+    While accuracy is measured, `evaluated` is the share of the items that is done.
     """
 
     step: int
@@ -44,15 +45,17 @@ class Progress:
     accuracy: list[float] | None = None
     test_loss: list[float] | None = None
     evaluated: float | None = None
+    probes: dict[str, list[float]] | None = None
 
 
-Watch = Callable[[Progress], None]
+ProgressCallback = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
-class Cadence:
-    """How often to look and to save, in steps. It changes nothing of training; the best loss of a language model is
-    among those that were looked at.
+class Intervals:
+    """How often to log, evaluate and save, in steps. They do not change training.
+
+    The best loss of a language model is the best of those that were measured.
     """
 
     log_every: int
@@ -60,67 +63,70 @@ class Cadence:
     checkpoint_every: int
 
     @staticmethod
-    def of(steps: int, log: int | None, evaluate: int | None, checkpoint: int | None) -> "Cadence":
+    def of(steps: int, log: int | None, evaluate: int | None, checkpoint: int | None) -> "Intervals":
         for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
             require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
-        return Cadence(log or max(1, steps // 200), evaluate or max(1, steps // 10), checkpoint or max(1, steps // 20))
+        return Intervals(
+            log or max(1, steps // 200), evaluate or max(1, steps // 10), checkpoint or max(1, steps // 20)
+        )
 
-    def next_stop(self, step: int, steps: int) -> int:
-        """The next step after `step` at which there is something to do."""
+    def next_stop(self, step: int, end: int) -> int:
+        """Return the next step after `step`, up to `end`, at which there is something to do."""
         every = (self.log_every, self.evaluate_every, self.checkpoint_every)
-        return min(steps, *((step // often + 1) * often for often in every))
+        return min(end, *((step // often + 1) * often for often in every))
 
-    def looks_at(self, step: int, steps: int) -> bool:
-        return step % self.log_every == 0 or step % self.evaluate_every == 0 or step == steps
+    def is_logged(self, step: int) -> bool:
+        return step % self.log_every == 0 or step % self.evaluate_every == 0
 
 
 def train_run(
     config: RunConfig,
     device: torch.device,
-    cadence: Cadence,
+    intervals: Intervals,
     folder: RunFolder | None = None,
     with_body: bool = False,
-    watch: Watch | None = None,
-    parts: Parts = Parts(),
+    on_progress: ProgressCallback | None = None,
+    micro: MicroBatches = MicroBatches(),
+    probes: Mapping[str, Probe] | None = None,
 ) -> tuple[dict[str, Any], Population, list[dict[str, Any]]]:
     """Train a population to the end, from its last checkpoint if there is one.
 
-    The result, the population, and a row for each step that was looked at.
-
-    Of several processes the first one has the folder.
+    Return the result, the population, and a row for each step that was logged. Only rank 0 has the folder.
     """
     settle()
     remember_source()
-    steps = config.optimization.steps
-    on_test: dict[str, list[float]] = {}  # what was measured after the latest step that was looked at
     try:
-        population = Population(
-            config.model, config.sizes, config.seeds, config.trainable, device, Precision(config.precision)
-        )
         test = config.task.test_set().to(device)
-        with interrupts_deferred() as interrupted, population.precision.in_matrix_products():
-            trainer = Trainer(config, population, folder, parts)
-            while trainer.step < steps:
-                done = cadence.next_stop(trainer.step, steps)
-                trainer.advance(done, interrupted)
-                done = trainer.step
-                is_interrupted = parts.parallel.is_true_anywhere(interrupted.is_set(), device)
+        trainer = Trainer(config, device, folder, micro)
+        on_test: dict[str, list[float]] = {}
+        with interrupts_deferred() as interrupted, Precision(config.precision).in_matrix_products():
+            trainer.probe_untrained(probes, test)
+            while trainer.step < config.steps:
+                if trainer.step == trainer.phase_end:
+                    trainer.begin_next_phase()
+                trainer.advance(intervals.next_stop(trainer.step, trainer.phase_end), interrupted)
+                step, ends_phase = trainer.step, trainer.step == trainer.phase_end
+                is_interrupted = micro.parallel.is_true_anywhere(interrupted.is_set(), device)
                 trainer.refuse_non_finite()
-                if cadence.looks_at(done, steps):
+                if intervals.is_logged(step) or ends_phase:
                     loss = trainer.steps.loss.tolist()
-                    on_test = {}
-                    if done % cadence.evaluate_every == 0:
-                        on_test = evaluate(population, config.task, test, evaluating(watch, done, steps, loss, test))
-                    trainer.report(Progress(done, steps, loss, on_test.get("accuracy"), on_test.get("loss")), watch)
-                if done % cadence.checkpoint_every == 0 or is_interrupted or done == steps:
+                    progress = Progress(step, config.steps, loss)
+                    if step % intervals.evaluate_every == 0 or ends_phase:
+                        on_rows = evaluating(on_progress, step, config.steps, loss, test)
+                        on_test = evaluate(trainer.population, config.task, test, on_rows)
+                        found = probe_all(probes, trainer.population, test) if probes else None
+                        accuracy, test_loss = on_test["accuracy"], on_test["loss"]
+                        progress = Progress(step, config.steps, loss, accuracy, test_loss, probes=found)
+                    trainer.report(progress, on_progress)
+                if step % intervals.checkpoint_every == 0 or is_interrupted or ends_phase:
                     trainer.save()
                 if is_interrupted:
                     kept = "" if folder is None else f", saved in {folder.path}"
-                    raise Interrupted(f"interrupted after step {done}{kept}")
-        if not on_test:  # at the last step
-            on_rows = evaluating(watch, steps, steps, trainer.steps.loss.tolist(), test)
-            on_test = evaluate(population, config.task, test, on_rows)
-        result = on_test | result_of(config, population, device)
+                    raise Interrupted(f"interrupted after step {step}{kept}")
+        if not on_test:  # the last checkpoint was that of the last step
+            on_rows = evaluating(on_progress, config.steps, config.steps, trainer.steps.loss.tolist(), test)
+            on_test = evaluate(trainer.population, config.task, test, on_rows)
+        result = on_test | result_of(config, trainer.population, device)
         refuse_non_finite_result(result)
         result |= trainer.best(result["loss"]) | {"seconds": round(trainer.seconds, 3)}
     except (RuntimeError, MemoryError) as error:
@@ -128,60 +134,89 @@ def train_run(
             raise out_of_memory(config) from error
         raise
     if folder is not None:
-        folder.finish(result, population, with_body)
-    return result, population, trainer.rows
+        folder.finish(config, result, trainer.population, with_body)
+    return result, trainer.population, trainer.rows
 
 
 class Trainer:
-    """One population on its way: the steps taken, the data, and where it is saved."""
+    """A population in training: the steps taken, its phase, the data, and where it is saved."""
 
     def __init__(
-        self, config: RunConfig, population: Population, folder: RunFolder | None, parts: Parts = Parts()
+        self,
+        config: RunConfig,
+        device: torch.device,
+        folder: RunFolder | None = None,
+        micro: MicroBatches = MicroBatches(),
     ) -> None:
-        self.config, self.population, self.folder, self.parallel = config, population, folder, parts.parallel
-        device, is_alone = population.device, parts.parallel.processes == 1
-        self.steps = Steps(population, config.optimization, self.parallel)
+        self.config, self.device, self.folder, self.parallel = config, device, folder, micro.parallel
+        self.ends = list(itertools.accumulate(phase.optimization.steps for phase in config.phases))
+        population = Population(
+            config.model,
+            config.sizes,
+            config.seeds,
+            config.phases[0].trainable,
+            device,
+            Precision(config.precision),
+            initial=config.initial,
+        )
         # Several processes meet in every step, and would wait for each other where one captures a graph.
-        captures = device.type == "cuda" and has_fast_path(config.model) and is_alone
-        self.replay = Replay(self.steps) if captures else None
+        is_alone = micro.parallel.processes == 1
+        self.captures = device.type == "cuda" and population.engine.capturable and is_alone
         stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
-        self.works = WorkStream(stream, config.model, grouped=captures, parts=parts)
-        self.rows: list[dict[str, Any]] = []  # what was seen of each step that was looked at
+        self.batches = BatchStream(stream, population.engine, bucketed=self.captures, micro=micro)
+        self.rows: list[dict[str, Any]] = []  # what was measured after each step that was logged
         self.step = 0
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
+        self.begin_phase(0, population)
         self.restore()
 
     @property
+    def phase_begin(self) -> int:
+        return self.ends[self.phase - 1] if self.phase else 0
+
+    @property
+    def phase_end(self) -> int:
+        return self.ends[self.phase]
+
+    def begin_phase(self, phase: int, population: Population) -> None:
+        self.phase, self.population = phase, population
+        self.steps = Steps(population, self.config.phases[phase].optimization, self.parallel)
+        self.replay = Replay(self.steps) if self.captures else None
+
+    def begin_next_phase(self) -> None:
+        following = self.phase + 1
+        self.begin_phase(following, self.population.copy(self.config.phases[following].trainable))
+
+    @property
     def seconds(self) -> float:
-        """Of training so far, before a kill too as far as it was saved."""
+        """The time of training so far, that before a kill included as far as it was saved."""
         return self.seconds_before + time.monotonic() - self.started
 
     def advance(self, until: int, interrupted: threading.Event) -> None:
-        """Take steps up to step `until`, or until interrupted."""
+        """Take steps up to step `until` of this phase, or until interrupted."""
         while self.step < until and not (interrupted.is_set() and self.parallel.processes == 1):
-            place = self.works.at(self.step)
+            slot = self.batches.at(self.step)
             if self.replay is None:
-                self.steps.take(*place.step(place.index))
+                self.steps.take(*slot.step(slot.index))
                 self.step += 1
-                if self.population.device.type == "cpu":
+                if self.device.type == "cpu":
                     self.refuse_non_finite()
             else:
-                whole_group = place.index == place.begin and self.step + place.end - place.begin <= until
-                end = place.end if whole_group else place.index + 1
-                self.replay.take([place.step(index) for index in range(place.index, end)])
-                self.step += end - place.index
-            if self.step == until or self.works.is_last_of_block(self.step - 1):
-                self.works.look_ahead()  # while a GPU is busy with what it was given
+                whole_group = slot.index == slot.begin and self.step + slot.end - slot.begin <= until
+                end = slot.end if whole_group else slot.index + 1
+                self.replay.take([slot.step(index) for index in range(slot.index, end)])
+                self.step += end - slot.index
+            if self.step == until or self.batches.is_last_of_block(self.step - 1):
+                self.batches.look_ahead()  # while a GPU is busy with what it was given
 
     def refuse_non_finite(self) -> None:
         bad = self.steps.first_bad_step
         if bool((bad == NEVER).all()):
             return
         index = int((bad != NEVER).nonzero()[0, 0])
-        raise self.not_finite(
-            f"the loss of seed {self.population.seeds[index]} is not finite at step {int(bad[index])}"
-        )
+        step = self.phase_begin + int(bad[index])
+        raise self.not_finite(f"the loss of seed {self.population.seeds[index]} is not finite at step {step}")
 
     def not_finite(self, what: str) -> InputError:
         saved = "no checkpoint was saved yet"
@@ -190,50 +225,76 @@ class Trainer:
         way_out = "try a lower --lr" if self.step > 1 else "try a lower --gain or --lr"
         return InputError(f"{what}; {saved}; {way_out}")
 
-    def report(self, progress: Progress, watch: Watch | None) -> None:
+    def probe_untrained(self, probes: Mapping[str, Probe] | None, test: Batch) -> None:
+        """Run the probes once before the first step: the control, and an early test that they work."""
+        if probes and self.step == 0 and not self.rows:
+            self.append({"step": 0, "probes": probe_all(probes, self.population, test)})
+
+    def report(self, progress: Progress, on_progress: ProgressCallback | None) -> None:
         row: dict[str, Any] = {"step": progress.step, "loss": progress.loss}
         if progress.accuracy is not None:
             row |= {"accuracy": progress.accuracy, "test_loss": progress.test_loss}
+        if progress.probes is not None:
+            row["probes"] = progress.probes
+        self.append(row)
+        if on_progress is not None:
+            on_progress(progress)
+
+    def append(self, row: dict[str, Any]) -> None:
         self.rows.append(row)
         if self.folder is not None:
             self.folder.append_metrics(row)
-        if watch is not None:
-            watch(progress)
 
     def save(self) -> None:
-        """A loss is of the weights before its step, so the last step may have spoilt them: they are looked at too."""
+        """Write a checkpoint. A loss is that of the weights before its step, so the weights are checked too."""
         for name, values in self.population.trained.items():
             if not bool(values.isfinite().all()):
                 raise self.not_finite(f"{name} is not finite after step {self.step}")
         self.saved_step = self.step
         if self.folder is not None:
-            self.folder.save_checkpoint(self.step, self.seconds, self.steps.state())
+            self.folder.save_checkpoint(self.step, self.seconds, self.state())
+
+    def state(self) -> dict[str, Tensor]:
+        """Return views of what a checkpoint holds: this phase's values and moments, and what earlier phases trained."""
+        frozen = self.population.frozen
+        kept = {f"kept/{name}": frozen[name] for name in self.config.trained_names if name in frozen}
+        return self.steps.state() | kept
 
     def restore(self) -> None:
+        """Load the last checkpoint, if there is one. A phase's last step belongs to it, not to the next."""
+        tensors: Mapping[str, Tensor] = {}
         if self.folder is not None:
             checkpoint = self.folder.load_checkpoint()
             if checkpoint is not None:
                 self.step, self.seconds_before, tensors = checkpoint
-                steps = self.config.optimization.steps
-                require(0 <= self.step <= steps, f"{self.folder.path} has a checkpoint of step {self.step} of {steps}")
+                total = self.config.steps
+                require(0 <= self.step <= total, f"{self.folder.path} has a checkpoint of step {self.step} of {total}")
                 self.saved_step = self.step
-                self.steps.set_state(self.step, tensors)
             self.folder.forget_metrics_after(self.step)
             self.rows = list(self.folder.metrics())
-        step = self.parallel.share(self.step, self.steps.state(), self.population.device)
-        if step != self.step:
-            self.step = step
-            self.steps.set_state(step, self.steps.state())
+        self.step = self.parallel.share_step(self.step, self.device)
+        if self.step == 0:
+            return
+        while self.step > self.phase_end:
+            self.begin_next_phase()
+        if tensors:
+            self.population.load({name.removeprefix("kept/"): value for name, value in tensors.items()})
+            self.steps.set_state(self.step - self.phase_begin, tensors)
+        if self.parallel.processes > 1:
+            state = self.state()
+            self.parallel.share(state.values())
+            self.population.load({name.removeprefix("kept/"): value for name, value in state.items()})
+            self.steps.set_state(self.step - self.phase_begin, state)
 
     def best(self, at_the_end: list[float]) -> dict[str, list[float]]:
-        """Of language modeling, each seed's least validation loss among all that were measured, and after which step.
+        """For language modeling, return each seed's least validation loss among those measured, and after which step.
 
-        Of other tasks the end of training counts, and nothing else is kept.
+        For other tasks the end of training counts.
         """
         if not isinstance(self.config.task, Language):
             return {}
         measured = [(row["step"], row["test_loss"]) for row in self.rows if row.get("test_loss") is not None]
-        steps, losses = zip(*measured, (self.config.optimization.steps, at_the_end), strict=True)
+        steps, losses = zip(*measured, (self.config.steps, at_the_end), strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
         return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
 
@@ -241,7 +302,7 @@ class Trainer:
 def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
-    """Each seed's accuracies, by name, and its loss, in all units; `on_rows` is told how many rows are done."""
+    """Return each seed's accuracies, by name, and its loss, in all units; `on_rows` gets the number of rows done."""
     sizes, longest, largest = population.sizes, batch.tokens.shape[1], int(batch.tokens.max())
     require(longest <= sizes.positions, f"the model has {sizes.positions} positions, and items {longest} tokens")
     require(largest < sizes.vocab_size, f"the model knows tokens up to {sizes.vocab_size - 1}, not {largest}")
@@ -258,15 +319,15 @@ def measured(
 
 
 def evaluating(
-    watch: Watch | None, step: int, steps: int, loss: list[float], test: Batch
+    on_progress: ProgressCallback | None, step: int, steps: int, loss: list[float], test: Batch
 ) -> Callable[[int], None] | None:
-    """What tells a watcher how far an evaluation is: of a wide model on a CPU it takes minutes."""
-    if watch is None:
+    """Return a function that reports how far an evaluation is: for a wide model on a CPU it takes minutes."""
+    if on_progress is None:
         return None
 
     def on_rows(rows: int) -> None:
         if rows < len(test):
-            watch(Progress(step, steps, loss, evaluated=rows / len(test)))
+            on_progress(Progress(step, steps, loss, evaluated=rows / len(test)))
 
     return on_rows
 
@@ -277,8 +338,8 @@ def refuse_non_finite_result(result: dict[str, Any]) -> None:
 
 
 def result_of(config: RunConfig, population: Population, device: torch.device) -> dict[str, Any]:
-    """What a result has beside what was measured on test items."""
-    trained, frozen = population.counts()
+    """Return what a result has beside what was measured on test items."""
+    trained, frozen = config.parameter_counts
     train_set = config.task.train_set() if config.task.test_split == "separate" else None
     on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
     return {
@@ -288,7 +349,7 @@ def result_of(config: RunConfig, population: Population, device: torch.device) -
         **({"loss_floors": loss_floors} if (loss_floors := config.task.loss_floors()) else {}),
         "trained_parameters": trained,
         "frozen_parameters": frozen,
-        "steps": config.optimization.steps,
+        "steps": config.steps,
         "device": device_name(device),
         "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
         **origin(),

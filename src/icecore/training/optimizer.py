@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models.devices import has_kernels
-from icecore.training.config import Optimization
+from icecore.models.engines.devices import has_kernels
+from icecore.training.optimization import Optimization
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # SOURCE: torch's defaults, which the released scripts have
 
@@ -48,7 +48,7 @@ class AdamW:
             self.plain_update(vectors, norms, step)
 
     def plain_update(self, vectors: Vectors, norms: Float[Tensor, "vector seed"], step: Int64[Tensor, ""]) -> None:
-        """The twin of the kernel."""
+        """The reference of the kernel."""
         vectors.gradient.mul_(clip_factors(norms, self.largest_norm)[:, None])
         torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
             [vectors.value],

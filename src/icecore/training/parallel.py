@@ -2,7 +2,7 @@
 
 import atexit
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -14,14 +14,14 @@ from icecore.errors import require
 
 @dataclass(frozen=True)
 class Parallel:
-    """One process of several, which hold the same parameters; alone, all of it does nothing."""
+    """Rank and world size; collectives are no-ops in a single process."""
 
     rank: int = 0
     processes: int = 1
 
     @staticmethod
     def join(device: torch.device) -> "Parallel":
-        """The others that `torchrun` has started, or nobody."""
+        """Join torchrun's process group, if there is one."""
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         if processes == 1:
             return Parallel()
@@ -34,7 +34,7 @@ class Parallel:
 
     @property
     def is_first(self) -> bool:
-        """The first one writes; the others are silent."""
+        """Whether this process writes; the others are silent."""
         return self.rank == 0
 
     def add(self, tensors: Iterable[Tensor]) -> None:
@@ -44,27 +44,32 @@ class Parallel:
                 dist.all_reduce(tensor)
 
     def is_true_anywhere(self, flag: bool, device: torch.device) -> bool:
-        """All get the same answer, at the same step: what one alone stops at, the others would wait for."""
+        """Return the same answer in all processes at the same step, so that none waits for one that stopped."""
         if self.processes == 1:
             return flag
         found = torch.tensor(float(flag), device=device)
         dist.all_reduce(found)
         return bool(found > 0)
 
-    def share(self, step: int, tensors: Mapping[str, Tensor], device: torch.device) -> int:
-        """The first one's step and tensors, for all."""
+    def share_step(self, step: int, device: torch.device) -> int:
+        """Return rank 0's step."""
         if self.processes == 1:
             return step
         first = torch.tensor(step, device=device)
-        for tensor in (first, *tensors.values()):
-            whole = tensor.contiguous()
-            dist.broadcast(whole, 0)
-            tensor.copy_(whole)
+        dist.broadcast(first, 0)
         return int(first)
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by rank 0's."""
+        if self.processes > 1:
+            for tensor in tensors:
+                whole = tensor.contiguous()
+                dist.broadcast(whole, 0)
+                tensor.copy_(whole)
 
 
 @dataclass(frozen=True)
-class Parts:
+class MicroBatches:
     """How a batch is divided: over processes, and within each into what fits its memory."""
 
     parallel: Parallel = Parallel()
@@ -74,19 +79,19 @@ class Parts:
         require(self.accumulate >= 1, f"accumulate must be at least 1, got {self.accumulate}")
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return self.parallel.processes * self.accumulate
 
     @property
-    def mine(self) -> range:
+    def local_indices(self) -> range:
         """This process's parts of a batch."""
         return range(self.parallel.rank * self.accumulate, (self.parallel.rank + 1) * self.accumulate)
 
     def rows_of(self, batch: int) -> int:
-        """The rows of one part."""
+        """Return the rows of one part."""
         require(
-            batch % self.count == 0,
+            batch % self.total == 0,
             f"a batch of {batch} cannot be divided into {self.parallel.processes} processes x {self.accumulate} parts; "
             "choose numbers that divide it",
         )
-        return batch // self.count
+        return batch // self.total

@@ -1,4 +1,4 @@
-"""In which precision the body computes. Trained parameters, optimizer and loss are float32 throughout."""
+"""The precision that the body computes in. Trained parameters, optimizer and loss are float32 throughout."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from enum import StrEnum
 import torch
 
 from icecore.errors import require, unknown_name
-from icecore.models import Model, has_fast_path
+from icecore.models import Model
 
 
 class Precision(StrEnum):
@@ -21,7 +21,7 @@ class Precision(StrEnum):
 
     @contextlib.contextmanager
     def in_matrix_products(self) -> Iterator[None]:
-        """Set what float32 matrix products may do, and set it back."""
+        """Set how float32 matrix products round while the block runs."""
         before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         torch.set_float32_matmul_precision("highest" if self is Precision.fp32 else "high")
         torch.backends.cudnn.allow_tf32 = self is not Precision.fp32  # of LSTMs
@@ -33,10 +33,10 @@ class Precision(StrEnum):
 
 
 def pick_precision(name: str, device: torch.device, model: Model | None = None) -> Precision:
-    """`auto` is fp32 on the CPU, where nothing else is faster; on a GPU bf16, or tf32 for what computes in float32."""
+    """Return the precision; `auto` is fp32 on the CPU, where nothing is faster, and the model's fastest on a GPU."""
     if name == "auto":
-        on_a_gpu = Precision.bf16 if model is None or has_fast_path(model) else Precision.tf32
-        return on_a_gpu if device.type == "cuda" else Precision.fp32
+        fastest = Precision.bf16 if model is None else Precision(model.engine.precisions[-1])
+        return fastest if device.type == "cuda" else Precision.fp32
     if name not in list(Precision):
         raise unknown_name("precision", name, ["auto", *Precision])
     require(

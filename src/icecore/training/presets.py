@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from icecore.models import SHIPPED, Model, Sizes
 from icecore.tasks import Language, Task
-from icecore.training.config import Optimization
+from icecore.training.optimization import Optimization
 
 # SOURCE: section 2's table of the paper's settings: positions, steps, batch.
 POSITIONS = {

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,8 @@ from icecore.store import (
     write_json,
     write_whole,
 )
-from icecore.training.config import COPIES, RunConfig, differences, without_place
+from icecore.training.config import RunConfig
+from icecore.training.identity import COPIES, differences, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
 
@@ -86,7 +87,7 @@ class RunFolder:
             os.close(handle)
 
     def begin(self, config: RunConfig, resume: bool | None, overwrite: bool) -> None:
-        """Make the folder, or make sure that it may be gone on with; `resume` None: if there is something to."""
+        """Create the folder, or check that it can be resumed; resume=None resumes if a run was begun."""
         remove_remains(self.path, FILES)
         if self.is_begun and not overwrite:
             stored = read_config(self.path)
@@ -160,10 +161,15 @@ class RunFolder:
         step = noted(self.path / CHECKPOINT, notes, "step", int)
         return step, float(notes.get("seconds", 0.0)), tensors
 
-    def finish(self, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
-        """Weights, then the result, then the checkpoint goes: killed in between, a run resumes to the same end."""
-        tensors = {**population.trained, **(population.frozen if with_body else {})}
-        save_tensors(self.path / WEIGHTS, tensors, {"body_sha256": body_digests(population), "with_body": with_body})
+    def finish(self, config: RunConfig, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
+        """Write the weights, then the result, then drop the checkpoint: killed in between, a run resumes as before.
+
+        What never trained is made again from the seeds, unless `with_body`.
+        """
+        everything, trained = {**population.trained, **population.frozen}, config.trained_names
+        tensors = everything if with_body else {name: everything[name] for name in trained}
+        notes = {"body_sha256": body_digests(population, trained), "with_body": with_body}
+        save_tensors(self.path / WEIGHTS, tensors, notes)
         write_json(self.path / RESULT, result)
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
@@ -239,15 +245,19 @@ class RunFolder:
         config = self.complete_config()
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
-        population = Population(config.model, config.sizes, config.seeds, config.trainable, device, precision)
-        for name, value in population.trained.items():
-            if name not in tensors or tensors[name].shape != value.shape:
+        population = Population(
+            config.model, config.sizes, config.seeds, config.trainable, device, precision, initial=config.initial
+        )
+        trained = config.trained_names
+        for name in trained:
+            shape = (len(config.seeds), *population.specs[name].shape)
+            if name not in tensors or tuple(tensors[name].shape) != shape:
                 raise InputError(
-                    f"{self.path / WEIGHTS} does not fit {CONFIG}: {name} is not of shape {tuple(value.shape)}; "
+                    f"{self.path / WEIGHTS} does not fit {CONFIG}: {name} is not of shape {shape}; "
                     "one of them was changed: train again with --overwrite"
                 )
         population.load(tensors)
-        made = body_digests(population)
+        made = body_digests(population, trained)
         digests = noted(self.path / WEIGHTS, notes, "body_sha256", list)
         require(len(digests) == len(made), f"{self.path / WEIGHTS} is of {len(digests)} seeds, {CONFIG} of {len(made)}")
         for seed, ours, stored in zip(config.seeds, made, digests, strict=True):
@@ -262,23 +272,27 @@ class RunFolder:
 
 def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(folder / CONFIG)
-    is_config = isinstance(config, dict) and all(
-        isinstance(config.get(part), dict) for part in (*COPIES, "optimization")
-    )
+    is_config = isinstance(config, dict) and all(isinstance(config.get(part), dict) for part in COPIES)
+    is_config = is_config and all(isinstance(phase.get("optimization"), dict) for phase in phases_of(config))
     require(is_config, f"{folder / CONFIG} is damaged: it is no run's config; delete the folder")
     return config
 
 
+def phases_of(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the phases of a config as JSON: it is its only one, or lists them."""
+    phases = config.get("phases", [config])
+    are_phases = isinstance(phases, list) and bool(phases) and all(isinstance(phase, dict) for phase in phases)
+    return phases if are_phases else [{}]
+
+
 def halved(name: str, value: Tensor) -> Tensor:
-    """In float16, unless it has no room for it."""
+    """Cast to float16, or say that a value overflows."""
     result = value.half()
     require(bool(result.isfinite().all()), f"{name} has values beyond float16's 65,504; keep it without --half")
     return result
 
 
-def body_digests(population: Population) -> list[str]:
-    """For each seed, the SHA-256 of all that is frozen."""
-    return [
-        digest((name, value[index]) for name, value in population.frozen.items())
-        for index in range(len(population.seeds))
-    ]
+def body_digests(population: Population, trained: Collection[str]) -> list[str]:
+    """Return for each seed the SHA-256 of all that never trained."""
+    frozen = {name: value for name, value in population.frozen.items() if name not in trained}
+    return [digest((name, value[index]) for name, value in frozen.items()) for index in range(len(population.seeds))]

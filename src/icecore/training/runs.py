@@ -1,7 +1,7 @@
 """Runs: from a task and a model to a trained population, and back from disk."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from icecore.models import MODELS, Model, is_shipped
 from icecore.models.check import require_model
 from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
-from icecore.training.config import Optimization, RunConfig, numbered
+from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
-from icecore.training.loop import Cadence, Watch, train_run
-from icecore.training.parallel import Parallel, Parts
+from icecore.training.loop import Intervals, ProgressCallback, train_run
+from icecore.training.optimization import Optimization
+from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
 from icecore.training.precision import pick_precision
 from icecore.training.presets import preset_optimization, preset_sizes
+from icecore.training.probes import Probe, named_probes
 from icecore.training.run_folder import RunFolder
 from icecore.training.stream import batch_sizes
 
@@ -66,19 +68,25 @@ def train(
     with_body: bool = False,
     device: str = "auto",
     precision: str = "auto",
-    watch: Watch | None = None,
+    on_progress: ProgressCallback | None = None,
+    probes: Mapping[str, Probe] | Iterable[Probe] = (),
     log_every: int | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
     accumulate: int = 1,
+    phases: Sequence[Mapping[str, Any]] = (),
     **optimization: Any,
 ) -> Runs:
-    """Train `seeds` networks at once; what is not said of the optimization (steps, batch, lr, ...) is the preset's.
+    """Train `seeds` networks at once. Settings of the optimization (steps, batch, lr, ...) default to the preset's.
 
-    With `out`, the run is kept under it, in a folder named by its config; a complete run is loaded, not repeated.
-    `resume` goes on with an unfinished run of this config; None does so if there is one. `accumulate` computes every
+    With `out`, the run is saved under it, in a folder named by its config; a complete run is loaded, not repeated.
+    `resume` continues an unfinished run of this config; None does so if there is one. `accumulate` computes every
     batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
-    computes its part of every batch, and the first one keeps the run.
+    computes its part of every batch, and the first one saves the run.
+
+    `phases` train different parts one after the other, each with an optimizer of its own:
+    `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
+    functions of (model, parameters, test items) whose numbers are recorded with every evaluation, in `metrics`.
     """
     where = pick_device(device)
     config = config_of(
@@ -90,44 +98,51 @@ def train(
         data_seed=data_seed,
         positions=positions,
         precision=pick_precision(precision, where, model),
+        phases=phases,
         **optimization,
     )
-    if config.optimization.advice is not None:
-        warnings.warn(config.optimization.advice, Advice, stacklevel=2)
-    cadence = Cadence.of(config.optimization.steps, log_every, evaluate_every, checkpoint_every)
-    return train_config(config, where, cadence, out, resume, overwrite, with_body, watch, accumulate)
+    for phase in config.phases:
+        if phase.optimization.advice is not None:
+            warnings.warn(phase.optimization.advice, Advice, stacklevel=2)
+    intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every)
+    by_name = named_probes(probes)
+    return train_config(config, where, intervals, out, resume, overwrite, with_body, on_progress, accumulate, by_name)
 
 
 def train_config(
     config: RunConfig,
     device: torch.device,
-    cadence: Cadence,
+    intervals: Intervals,
     out: Path | str | None = None,
     resume: bool | None = False,
     overwrite: bool = False,
     with_body: bool = False,
-    watch: Watch | None = None,
+    on_progress: ProgressCallback | None = None,
     accumulate: int = 1,
+    probes: Mapping[str, Probe] | None = None,
 ) -> Runs:
-    """`train`, of what is put together already."""
+    """Train from a finished RunConfig."""
     require(not (resume and overwrite), "--resume goes on, --overwrite starts again: choose one of them")
     require_sound(config)
-    parts = Parts(Parallel.join(device), accumulate)
+    micro = MicroBatches(Parallel.join(device), accumulate)
     for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
-        parts.rows_of(batch)  # or say that it cannot be divided, before there is a folder
+        micro.rows_of(batch)  # or say that it cannot be divided, before there is a folder
     if out is None:
-        return Runs(config, *train_run(config, device, cadence, None, with_body, watch, parts))
+        return Runs(config, *train_run(config, device, intervals, None, with_body, on_progress, micro, probes))
     require_loadable(config)
     folder = RunFolder.of(config, Path(out))
     if folder.is_complete and not overwrite:
+        if probes:
+            warnings.warn(f"{folder.path} is complete, so its probes are not run; overwrite it", Advice, stacklevel=3)
         return replace(kept(folder, device), config=config)
-    if not parts.parallel.is_first:
-        return Runs(config, *train_run(config, device, cadence, None, with_body, None, parts), folder.path)
+    if not micro.parallel.is_first:
+        return Runs(config, *train_run(config, device, intervals, None, with_body, None, micro, probes), folder.path)
     try:
         with folder.begun(config, resume, overwrite):
             if folder.is_complete:  # another process was quicker
                 return replace(kept(folder, device), config=config)
-            return Runs(config, *train_run(config, device, cadence, folder, with_body, watch, parts), folder.path)
+            trained = train_run(config, device, intervals, folder, with_body, on_progress, micro, probes)
+            return Runs(config, *trained, folder.path)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
         raise Interrupted(f"{error}; go on with the same command{flag}") from None
@@ -143,19 +158,25 @@ def config_of(
     data_seed: int = 0,
     positions: int | None = None,
     precision: str = "fp32",
+    phases: Sequence[Mapping[str, Any]] = (),
     **optimization: Any,
 ) -> RunConfig:
-    """What `train` would train, all of it checked."""
+    """Return the checked config of what `train` would train."""
     task = with_target(task)
-    base = preset_optimization(task, model, preset, optimization.get("batch"))
-    unknown = optimization.keys() - base.__dataclass_fields__.keys()
-    require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
+    base = vars(preset_optimization(task, model, preset, optimization.get("batch")))
+
+    def phase_of(settings: Mapping[str, Any]) -> Phase:
+        own = {**optimization, **settings}
+        what = own.pop("trainable", trainable)
+        unknown = own.keys() - base.keys()
+        require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
+        return Phase(what, Optimization(**{**base, **own}))
+
     return RunConfig(
         task=task,
         model=model,
         sizes=preset_sizes(task, positions),
-        trainable=trainable,
-        optimization=Optimization(**{**vars(base), **optimization}),
+        phases=tuple(map(phase_of, phases or [{}])),
         seeds=numbered(seeds),
         data_seed=data_seed,
         precision=precision,

@@ -1,4 +1,4 @@
-"""What one step does, on any device: losses and gradients of each group of seeds, clipping, AdamW."""
+"""One training step, on any device: losses and gradients of each group of seeds, clipping, AdamW."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models.devices import has_kernels
-from icecore.training.config import Optimization
+from icecore.models.engines import ModelBatch
+from icecore.models.engines.devices import has_kernels
+from icecore.training.optimization import Optimization
 from icecore.training.optimizer import AdamW, Vectors, norms_of
 from icecore.training.parallel import Parallel
 from icecore.training.population import Group, Population
-from icecore.training.work import Work
 
 NEVER = -1
 
@@ -34,9 +34,9 @@ class Steps:
         self.loss: Float[Tensor, " seed"] = torch.zeros(len(population.seeds), device=device)
         self.first_bad_step: Int64[Tensor, " seed"] = torch.full_like(self.loss, NEVER, dtype=torch.int64)
 
-    def take(self, *parts: Work) -> None:
+    def take(self, *parts: ModelBatch) -> None:
         """One step of all seeds, on a batch in one or more parts. `loss` is then each seed's loss before it."""
-        shares = self.shares(parts)
+        shares = self.loss_weights(parts)
         for group in self.population.groups:
             for index, (part, share) in enumerate(zip(parts, shares, strict=True)):
                 self.add(group, *group.losses_and_gradients(part, share), is_first=index == 0)
@@ -48,7 +48,7 @@ class Steps:
         self.end()
 
     def end(self) -> None:
-        """Note the step for seeds whose loss is not finite for the first time, and go on by one."""
+        """Note the step of seeds whose loss is not finite for the first time, and count the step."""
         if has_kernels(self.step):
             from icecore.training.step_kernels import end_step
 
@@ -57,22 +57,22 @@ class Steps:
             self.plain_end()
 
     def plain_end(self) -> None:
-        """The twin of the kernel."""
+        """The reference of the kernel."""
         newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
         self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
         self.step += 1
 
-    def shares(self, parts: Sequence[Work]) -> list[Float[Tensor, ""] | None]:
-        """Each part's share of what is scored in the whole batch; None: all of it."""
+    def loss_weights(self, parts: Sequence[ModelBatch]) -> list[Float[Tensor, ""] | None]:
+        """Return each part's share of what is scored in the whole batch; None: all of it."""
         if len(parts) == 1 and self.parallel.processes == 1:
             return [None]
-        weights = [part.answers.weight.sum() for part in parts]
+        weights = [part.targets.weight.sum() for part in parts]
         total = torch.stack(weights).sum()
         self.parallel.add([total])
         return [weight / total for weight in weights]
 
     def add(self, group: Group, loss: Float[Tensor, " seed"], gradients: Mapping[str, Tensor], is_first: bool) -> None:
-        """A part's loss and its gradients, put down if it is the first part, else added."""
+        """Write the first micro-batch's loss and gradients; accumulate the others."""
         places = [self.gradient_of[name][group.seeds] for name in gradients]
         if is_first:
             self.loss[group.seeds] = loss
@@ -84,7 +84,7 @@ class Steps:
             torch._foreach_add_(places, list(gradients.values()))  # pyright: ignore[reportPrivateImportUsage]
 
     def state(self) -> dict[str, Tensor]:
-        """Views of all that a checkpoint holds beside the step: values and both moments, by name."""
+        """Return views of what a checkpoint holds beside the step: values and both moments, by name."""
         views = {f"value/{name}": value for name, value in self.population.trained.items()}
         for kind, moments in (("mean", self.means), ("square", self.squares)):
             for decays, moment in moments.items():

@@ -1,18 +1,15 @@
 """The data of every step, as a pure function of the data seed and the step: resuming needs no generator's state."""
 
-import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int64
-from torch import Tensor
 
-from icecore.models import Model
+from icecore.models.engines import Engine, ModelBatch, ModelBatches, ShapeBuckets
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 from icecore.tasks.check import checked_sample
-from icecore.training.parallel import Parts
-from icecore.training.work import Work, Works, works
+from icecore.training.batches import prepare_batches
+from icecore.training.parallel import MicroBatches
 
 BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has about so many
 EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
@@ -23,27 +20,27 @@ BATCHES_MULTIPLE = 10  # a block of a stream has a multiple of so many batches
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a step's work is: at `index` of `works`, in a group of steps from `begin` to `end` of one size."""
+class StepSlot:
+    """Where a step is: at `index` of `batches`, in a group of steps from `begin` to `end` of one size."""
 
-    works: Works
+    batches: ModelBatches
     index: int
     begin: int
     end: int
-    parts: Parts
+    micro: MicroBatches
 
-    def step(self, index: int) -> list[Work]:
-        """This process's parts of a step."""
-        return [self.works.step(index * self.parts.count + part) for part in self.parts.mine]
+    def step(self, index: int) -> list[ModelBatch]:
+        """Return this process's micro-batches of a step."""
+        return [self.batches.step(index * self.micro.total + part) for part in self.micro.local_indices]
 
 
 def batch_sizes(train_set: Batch | None, batch: int) -> tuple[int, int]:
-    """Of all batches but an epoch's last one, and of that one."""
+    """Return (batch size, size of an epoch's last batch)."""
     return batch, batch if train_set is None else (len(train_set) - 1) % batch + 1
 
 
 class Stream:
-    """Training batches by step. Streams are drawn in blocks; finite sets are shuffled every epoch.
+    """The training batches by step. Endless data are drawn in blocks; finite sets are shuffled every epoch.
 
     SOURCE: an epoch's last batch is smaller, as in the released scripts.
     """
@@ -68,7 +65,7 @@ class Stream:
         return self.epochs * self.batches_per_epoch
 
     def batch_at(self, step: int) -> Batch:
-        """The batch as the task gives it."""
+        """Return the batch as the task gives it."""
         index, place = divmod(step, self.batches_per_block)
         if index != self.block_index or self.block is None:
             self.block_index, self.block = index, self.make_block(index)
@@ -78,7 +75,7 @@ class Stream:
         return self.block[epoch][begin:end]
 
     def make_block(self, index: int) -> list[Batch]:
-        """The epochs of a block; a stream's blocks have one."""
+        """Return the epochs of a block; a block of endless data has one."""
         generator = make_generator(self.data_seed, "train", index, device=self.device)
         if self.items is None:
             return [checked_sample(self.task, self.batches_per_epoch * self.batch, generator)]
@@ -87,31 +84,35 @@ class Stream:
         return [self.items[order] for order in bits.argsort(dim=1)]  # ties: one in 2^40 epochs
 
 
-Block = tuple[Works | None, Works | None]  # steps of full batches, and those of an epoch's smaller last one
+Block = tuple[
+    ModelBatches | None, ModelBatches | None
+]  # steps of full batches, and those of an epoch's smaller last one
 
 
-class WorkStream:
-    """The work of every step: a stream's blocks, made ready for a model as a whole.
+class BatchStream:
+    """Every step's batch, prepared for an engine; a stream's blocks are prepared as a whole.
 
-    Grouped, a few steps in a row have the same size, and sizes are rounded up so that they repeat: what a captured
-    graph needs. Otherwise every step has the size it needs.
+    With `bucketed`, a few steps in a row have the same size, and sizes are rounded up so that they repeat: a captured
+    graph needs that. Otherwise every step has the size it needs.
     """
 
-    def __init__(self, stream: Stream, model: Model, grouped: bool = False, parts: Parts = Parts()) -> None:
-        self.stream, self.model, self.parts = stream, model, parts
+    def __init__(
+        self, stream: Stream, engine: type[Engine], bucketed: bool = False, micro: MicroBatches = MicroBatches()
+    ) -> None:
+        self.stream, self.engine, self.micro = stream, engine, micro
         self.group = STREAM_GROUP if stream.items is None else EPOCH_GROUP
-        count = parts.count
-        self.sizes_of_full = FewSizes(self.full_batches * count, self.group * count) if grouped else None
-        self.sizes_of_last = FewSizes(count, count) if grouped else None
+        total = micro.total
+        self.buckets = ShapeBuckets(self.full_batches * total, self.group * total) if bucketed else None
+        self.buckets_of_last = ShapeBuckets(total, total) if bucketed else None
         self.block_index = -1
-        self.full: Works | None = None
-        self.last: Works | None = None
+        self.full: ModelBatches | None = None
+        self.last: ModelBatches | None = None
         # Its many small kernels go first: they take little, and waited for, they would hold up the next block.
         self.side = torch.cuda.Stream(priority=-1) if stream.device.type == "cuda" else None
         self.ahead: tuple[int, Block, torch.cuda.Event] | None = None
         self.last_use: torch.cuda.Event | None = None
 
-    def at(self, step: int) -> Place:
+    def at(self, step: int) -> StepSlot:
         stream = self.stream
         index, place = divmod(step, stream.batches_per_block)
         if index != self.block_index:
@@ -119,14 +120,14 @@ class WorkStream:
             self.block_index = index
         epoch, place = divmod(place, stream.batches_per_epoch)
         if self.last is not None and place == stream.batches_per_epoch - 1:
-            return Place(self.last, epoch, epoch, epoch + 1, self.parts)
+            return StepSlot(self.last, epoch, epoch, epoch + 1, self.micro)
         assert self.full is not None
-        group, first = self.group if self.sizes_of_full is not None else 1, epoch * self.full_batches
+        group, first = self.group if self.buckets is not None else 1, epoch * self.full_batches
         begin = first + place // group * group
-        return Place(self.full, first + place, begin, min(begin + group, first + self.full_batches), self.parts)
+        return StepSlot(self.full, first + place, begin, min(begin + group, first + self.full_batches), self.micro)
 
     def take_block(self, index: int) -> Block:
-        """A block: the one made ahead, or a new one."""
+        """Return a block: the one made ahead, or a new one."""
         self.full = self.last = None  # before the next is made: two would take twice the memory
         ahead, self.ahead = self.ahead, None
         if self.side is None:
@@ -140,7 +141,7 @@ class WorkStream:
         return ahead[1]
 
     def look_ahead(self) -> None:
-        """On a GPU, make the next block while the steps of this one run; its waiting is for its own work alone."""
+        """On a GPU, make the next block while the steps of this one run, on a stream of its own."""
         if self.side is not None and self.ahead is None:
             self.ahead = self.make_ahead(self.block_index + 1)
 
@@ -158,53 +159,18 @@ class WorkStream:
 
     @property
     def full_batches(self) -> int:
-        """Of an epoch."""
+        """How many an epoch has."""
         return self.stream.batches_per_epoch - (self.stream.last_batch < self.stream.batch)
 
     def make(self, epochs: list[Batch]) -> Block:
-        rows, vocabulary = self.stream.batch, self.stream.task.vocab_size
+        rows, vocab_size = self.stream.batch, self.stream.task.vocab_size
         whole = self.full_batches * rows
         full = last = None
         if whole:
             batch = Batch.concatenate([epoch[:whole] for epoch in epochs])
-            full = works(self.model, vocabulary, batch, self.parts.rows_of(rows), self.sizes_of_full)
+            full = prepare_batches(self.engine, vocab_size, batch, self.micro.rows_of(rows), self.buckets)
         if self.stream.last_batch < rows:
             batch = Batch.concatenate([epoch[whole:] for epoch in epochs])
-            rows = self.parts.rows_of(self.stream.last_batch)
-            last = works(self.model, vocabulary, batch, rows, self.sizes_of_last)
+            rows = self.micro.rows_of(self.stream.last_batch)
+            last = prepare_batches(self.engine, vocab_size, batch, rows, self.buckets_of_last)
         return full, last
-
-
-class FewSizes:
-    """Sizes that repeat: what a captured graph needs.
-
-    Nodes of a transformer: a few steps in a row, a group, have as many as the largest of them, rounded up. Tokens of
-    an LSTM: there is one size, with some room, that grows where a step needs more.
-    """
-
-    def __init__(self, steps_per_epoch: int, group: int) -> None:
-        self.steps_per_epoch, self.group = steps_per_epoch, group
-        self.times: Int64[Tensor, " time"] | None = None
-
-    def of_nodes(self, needed: list[int]) -> list[int]:
-        """For each step the most that its group needs, rounded up by at most a thirty-second."""
-        sizes: list[int] = []
-        for first in range(0, len(needed), self.steps_per_epoch):
-            epoch = needed[first : first + self.steps_per_epoch]
-            for begin in range(0, len(epoch), self.group):
-                members = epoch[begin : begin + self.group]
-                unit = 1 << max(4, (max(members) // 64).bit_length())
-                sizes += [-(-max(members) // unit) * unit] * len(members)
-        return sizes
-
-    def of_times(self, reached: Int64[Tensor, "step time"], rows: int) -> Int64[Tensor, " time"]:
-        """For each time, at least as many sequences as reach it in any step.
-
-        The number that reach it is a sum of `rows` independent draws, whose standard deviation is at most half the
-        room: of the steps of a run, hardly one needs more than those of a block and the room.
-        """
-        most = reached.amax(dim=0)
-        if self.times is None or bool((most > self.times).any()):
-            with_room = torch.where(most > 0, (most + math.isqrt(rows)).clamp(max=rows), 0)
-            self.times = with_room if self.times is None else with_room.maximum(self.times)
-        return self.times

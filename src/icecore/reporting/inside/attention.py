@@ -26,7 +26,7 @@ def measure(look: Look) -> Result:
         found["items"] = len(test)
         for half, (name, parameters) in enumerate(subject.both.items()):
             parts = look.in_parts("attention", test, half)
-            scores = induction_scores(subject.transformer, parameters, task, parts)
+            scores = induction_scores(subject.model, parameters, task, parts)
             found[name] = {
                 "value_to_marker": scores.value_to_marker.tolist(),
                 "query_to_value": scores.query_to_value.tolist(),
@@ -39,7 +39,7 @@ def measure(look: Look) -> Result:
         require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
     if prompt is not None:
         tokens = task.read(prompt)
-        maps = attention_maps(subject.transformer, subject.parameters, tokens)
+        maps = attention_maps(subject.model, subject.parameters, tokens)
         found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps.tolist()}
     return found
 
@@ -88,7 +88,8 @@ def figure(_look: Look, result: Result) -> "Figure | None":
 
 
 def fits(subject: Subject) -> bool:
-    return isinstance(subject.config.task, Needle) and subject.transformer.attention == "softmax"
+    has_maps = any(name.endswith(".attention") for name in subject.model.activations)
+    return isinstance(subject.config.task, Needle) and has_maps
 
 
 ATTENTION = Analysis("attention", measure, tables, figure, fits=fits)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Table, percent
+from icecore.reporting.inside.looking import Analysis, Look, Result, Table, has_streams, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +25,7 @@ def measure(look: Look) -> Result:
     trained, untrained = look.moments
     task = subject.config.task
     test = task.test_set()[: look.request.items]
-    counts = counts_up_to(subject.transformer.width)
+    counts = counts_up_to(subject.model.width)
     done = itertools.count(1)
 
     def on_count() -> None:
@@ -33,7 +33,7 @@ def measure(look: Look) -> Result:
 
     curves = [
         accuracy_curve(
-            subject.transformer,
+            subject.model,
             subject.parameters,
             task,
             test,
@@ -82,4 +82,4 @@ def figure(look: Look, result: Result) -> "Figure":
     return with_legend(drawn, f"{look.subject.config.task.name}: the residual stream at {places}")
 
 
-CAUSAL = Analysis("causal", measure, tables, figure)
+CAUSAL = Analysis("causal", measure, tables, figure, fits=has_streams)

@@ -1,7 +1,6 @@
 """What an analysis is, and what it is given to look at."""
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from icecore.analysis.moments import Moments, Positions, in_parts, moments_of, streams_of
-from icecore.errors import InputError, require, unknown_name
-from icecore.models import Model, Transformer, initialize
+from icecore.errors import unknown_name
+from icecore.models import Model, device_of, traced
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
 from icecore.training import Population, RunConfig, index_of
@@ -39,24 +38,14 @@ class Subject:
     def of(config: RunConfig, population: Population, seed: int) -> "Subject":
         index = index_of(seed, config.seeds)
         device = population.device
-        untrained = {name: value.to(device) for name, value in initialize(config.model, config.sizes, seed).items()}
+        untrained = {name: value.to(device) for name, value in config.initial(seed).items()}
         parameters = population.parameters(index)
-        return Subject(config, config.model, parameters, untrained, sample_of(config.task), *population.counts())
+        return Subject(config, config.model, parameters, untrained, sample_of(config.task), *config.parameter_counts)
 
-    @property
-    def transformer(self) -> Transformer:
-        """The model, for what looks at blocks and heads: a transformer, or a subclass that has the same places."""
-        model = self.model
-        if isinstance(model, Transformer) and "hook" in inspect.signature(type(model).hidden).parameters:
-            tokens = self.sample.tokens[:1].to(self.untrained["token"].device)
-            told = model.trace(self.untrained, tokens)
-            missing = [name for name in streams_of(model) if name not in told]
-            require(not missing, f"hidden of {model.name} tells its hook of no {', '.join(missing)}, as it must")
-            return model
-        raise InputError(
-            f"only transformers are looked into; the run has the model {model.name}, which a function of "
-            "yours can look at: --what FILE.py:FUNCTION"
-        )
+    def require_streams(self) -> None:
+        """Raise unless the model's hook gets the streams that the model names."""
+        tokens = self.sample.tokens[:1].to(device_of(self.untrained))
+        traced(self.model, self.untrained, tokens, streams_of(self.model))
 
     @property
     def both(self) -> dict[str, dict[str, Tensor]]:
@@ -89,16 +78,17 @@ class Look:
 
     def __post_init__(self) -> None:
         place = self.request.place
-        if place is not None and place not in (places := streams_of(self.subject.transformer)):
+        if place is not None and place not in (places := streams_of(self.subject.model)):
             raise unknown_name("place", place, places)
 
     @functools.cached_property
     def moments(self) -> Both:
         """Of the residual stream on the same items; several analyses share them."""
+        self.subject.require_streams()
         self.tell("moments", 0, 1)
         trained, untrained = (
             moments_of(
-                self.subject.transformer,
+                self.subject.model,
                 parameters,
                 self.in_parts("moments", self.subject.sample, half),
                 self.request.positions,
@@ -136,6 +126,10 @@ class Analysis:
     figure: Callable[[Look, Result], "Figure | None"] = lambda _look, _result: None
     figure_name: str = ""  # its file's, if it is not the analysis's
     fits: Callable[[Subject], bool] = lambda _: True  # whether it is made if none is named
+
+
+def has_streams(subject: Subject) -> bool:
+    return bool(subject.model.streams)
 
 
 def percent(value: float) -> str:

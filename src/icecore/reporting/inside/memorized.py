@@ -6,6 +6,7 @@ from torch import Tensor
 
 from icecore.analysis.capacity import capacity
 from icecore.errors import InputError
+from icecore.models import device_of
 from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
 from icecore.tasks import Memorization
 
@@ -24,8 +25,8 @@ def measure(look: Look) -> Result:
     def of(parameters: dict[str, Tensor]) -> dict[str, float]:
         right, loss = [], []
         for begin in range(0, len(batch), ROWS):
-            rows = batch[begin : begin + ROWS].to(parameters["token"].device)
-            logits = subject.transformer.logits(parameters, rows.tokens)[rows.scored]
+            rows = batch[begin : begin + ROWS].to(device_of(parameters))
+            logits = subject.model.logits(parameters, rows.tokens)[rows.scored]
             answers = rows.targets[rows.scored]
             right.append((logits.argmax(dim=1) == answers).float())
             loss.append(F.cross_entropy(logits, answers, reduction="none"))

@@ -14,6 +14,7 @@ from icecore.analysis.circles import (
     strongest_frequency,
 )
 from icecore.errors import InputError, require
+from icecore.models import parameter_of_role
 from icecore.reporting.figures.drawing import new_figure
 from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
 from icecore.tasks import ModularAddition
@@ -26,12 +27,12 @@ NUMBERS = ("circularity", "gradient_symmetricity", "distance_irrelevance", "dist
 
 def measure(look: Look) -> Result:
     subject = look.subject
-    task, model = subject.config.task, subject.transformer
+    task, model = subject.config.task, subject.model
     if not isinstance(task, ModularAddition):
         raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
 
     def of(parameters: dict[str, Tensor]) -> Result:
-        ring = asdict(circles(parameters["token"][: task.modulus]))
+        ring = asdict(circles(parameter_of_role(model, parameters, "token")[: task.modulus]))
         spectrum = ring.pop("spectrum")
         wrong = distance_irrelevance(model, parameters, task.modulus, "largest-wrong")
         return {
@@ -60,7 +61,7 @@ def figure(look: Look, _result: Result) -> "Figure":
     panels = drawn.subplots(1, 2)
     numbers = range(look.subject.config.task.vocab_size)
     for panel, (label, parameters) in zip(panels, look.subject.both.items(), strict=True):
-        places = components(parameters["token"]).cpu()
+        places = components(parameter_of_role(look.subject.model, parameters, "token")).cpu()
         first, second = look.request.components or circle_pair(places)
         require(max(first, second) < places.shape[1], f"there are only {places.shape[1]} components: choose among them")
         turns = strongest_frequency(places[:, first])
@@ -76,7 +77,7 @@ def figure(look: Look, _result: Result) -> "Figure":
 
 
 def fits(subject: Subject) -> bool:
-    return isinstance(subject.config.task, ModularAddition)
+    return isinstance(subject.config.task, ModularAddition) and "embedding" in subject.model.activations
 
 
 MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits)

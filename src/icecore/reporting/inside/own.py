@@ -1,13 +1,12 @@
 """A measurement of the user's own: a function of one file, from a model, its parameters and test items to numbers."""
 
 import inspect
-import math
-from collections.abc import Mapping
-from typing import Any
 
 from icecore.errors import InputError, require
+from icecore.models import device_of
 from icecore.own_files import hash_of, load_function, of_the_users
 from icecore.reporting.inside.looking import Analysis, Look, Result, Table
+from icecore.training.probes import finite_numbers
 
 TAKES = "(model, parameters, batch)"
 
@@ -27,9 +26,9 @@ def own_analysis(spec: str) -> Analysis:
         found: dict[str, dict[str, float]] = {}
         for done, (which, parameters) in enumerate(subject.both.items(), start=1):
             own = {each: value.clone() for each, value in parameters.items()}  # what it changes is its own
-            rows = batch.to(next(iter(own.values())).device)
+            rows = batch.to(device_of(own))
             with of_the_users(f"{spec} failed"):
-                found[which] = numbers(function(subject.model, own, rows), name)
+                found[which] = finite_numbers(function(subject.model, own, rows), name)
             look.tell(name, done, 2)
         require(
             found["trained"].keys() == found["untrained"].keys(),
@@ -39,20 +38,6 @@ def own_analysis(spec: str) -> Analysis:
         return {"file": spec, "hash": hash_of(text), "items": len(batch), **found}
 
     return Analysis(name, measure, tables)
-
-
-def numbers(given: Any, name: str) -> dict[str, float]:
-    """A function's result as finite numbers by name; a number alone has the function's."""
-    found = {}
-    for key, value in (given if isinstance(given, Mapping) else {name: given}).items():
-        try:
-            found[str(key)] = float(value)
-        except (TypeError, ValueError, RuntimeError):  # torch raises the last of a tensor of several numbers
-            kind = type(value).__name__
-            raise InputError(f"{name} must give a number, or a dict of them; it gave a {kind} for {key}") from None
-        require(math.isfinite(found[str(key)]), f"{name} gave {value} for {key}, which is no finite number")
-    require(bool(found), f"{name} must give a number, or a dict of them; it gave none")
-    return found
 
 
 def tables(result: Result) -> list[Table]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import explained, streams_of
 from icecore.reporting.figures.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Table, percent
+from icecore.reporting.inside.looking import Analysis, Look, Result, Table, has_streams, percent
 from icecore.sweeps.variance import TOP
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def measure(look: Look) -> Result:
     """Shares of variance within the top 10 directions and neurons, at each place."""
     trained, untrained = look.moments
-    places = streams_of(look.subject.transformer)
+    places = streams_of(look.subject.model)
     return {
         "positions": look.request.positions,
         "activations": trained["embedding"].count,
@@ -52,4 +52,4 @@ def figure(look: Look, result: Result) -> "Figure":
     return with_legend(drawn, f"{task}: variance of the residual stream ({result['positions']} positions)")
 
 
-VARIANCE = Analysis("variance", measure, tables, figure)
+VARIANCE = Analysis("variance", measure, tables, figure, fits=has_streams)

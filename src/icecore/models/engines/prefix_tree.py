@@ -1,4 +1,4 @@
-"""What sequences have in common: their distinct beginnings (`Tree`), and distinct tokens at positions (`Rows`)."""
+"""What sequences share: distinct prefixes (`PrefixTree`), and distinct tokens at positions (`TokenPositionTable`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ def sort_sequences(
     Bool[Tensor, "step batch length"],
     Int32[Tensor, "step batch"],
 ]:
-    """Their order, and in that order: tokens (0 where nothing is read), scored positions, how many tokens are read."""
+    """Return the sort order and, sorted: tokens (0 where nothing is read), scored positions, numbers of tokens read."""
     column = torch.arange(tokens.shape[2], device=tokens.device, dtype=torch.int32)
     lengths = (scored * (column + 1)).amax(dim=2)
     narrow = tokens.to(torch.int32).where(column < lengths[..., None], 0)
@@ -29,7 +29,7 @@ def sort_sequences(
 
 
 def sorted_order(tokens: Int32[Tensor, "step batch length"], vocabulary: int) -> Int64[Tensor, "step batch"]:
-    """The order of the sequences by their first tokens, as many as one number holds."""
+    """Return the sort order by the first tokens, as many as fit into one int64 key."""
     bits = max(1, (vocabulary - 1).bit_length())
     count = min(tokens.shape[2], KEY_BITS // bits)
     key = torch.zeros(tokens.shape[:2], dtype=torch.int64, device=tokens.device)
@@ -39,8 +39,8 @@ def sorted_order(tokens: Int32[Tensor, "step batch length"], vocabulary: int) ->
 
 
 @dataclass(frozen=True)
-class Tree:
-    """The nodes of sorted sequences."""
+class PrefixTree:
+    """The nodes of sorted sequences: each distinct prefix is one node."""
 
     column: Int32[Tensor, " length"]
     own: Int32[Tensor, "step batch length"]  # the node that a token is the first to have, else -1
@@ -50,10 +50,10 @@ class Tree:
     shared_counts: Int64[Tensor, " step"]
 
     @staticmethod
-    def of(tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]) -> "Tree":
+    def of(tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]) -> "PrefixTree":
         steps, batch, length = tokens.shape
         column = torch.arange(length, device=tokens.device, dtype=torch.int32)
-        common = common_beginnings(tokens, lengths)
+        common = shared_prefix_lengths(tokens, lengths)
         first_node = (lengths - common).cumsum(dim=1, dtype=torch.int32) - (lengths - common)
         is_new = (column >= common[..., None]) & (column < lengths[..., None])
         own = torch.where(is_new, first_node[..., None] + column - common[..., None], -1)
@@ -62,12 +62,12 @@ class Tree:
         by_column = is_shared.transpose(1, 2).flatten(1)
         rank = (by_column.cumsum(dim=1, dtype=torch.int32) - 1).view(steps, length, batch).transpose(1, 2)
         node_of = own.cummax(dim=1).values.clamp_(min=0)
-        return Tree(column, own, node_of, is_shared, rank, by_column.sum(dim=1))
+        return PrefixTree(column, own, node_of, is_shared, rank, by_column.sum(dim=1))
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Distinct pairs of token and position; where they are hardly fewer than nodes, every node is a row."""
+class TokenPositionTable:
+    """Distinct pairs of token and position, the rows; unless they are far fewer than nodes, every node is a row."""
 
     tokens: Int32[Tensor, "step row"]
     columns: Int32[Tensor, "step row"]
@@ -76,26 +76,26 @@ class Rows:
     are_fewer: bool
 
     @staticmethod
-    def of_nodes(tokens: Int32[Tensor, "step batch length"], tree: Tree, nodes: int) -> "Rows":
+    def of_nodes(tokens: Int32[Tensor, "step batch length"], tree: PrefixTree, nodes: int) -> "TokenPositionTable":
         column = tree.column.expand_as(tokens)
         of_node = torch.arange(nodes, device=tokens.device, dtype=torch.int32).expand(len(tokens), -1)
         tokens, column = (at_slots(part, tree.own, tree.own >= 0, nodes) for part in (tokens, column))
-        return Rows(tokens, column, tree.node_of, of_node, are_fewer=False)
+        return TokenPositionTable(tokens, column, tree.node_of, of_node, are_fewer=False)
 
     @staticmethod
-    def made(
+    def of_pairs(
         tokens: Int32[Tensor, "step batch length"],
-        tree: Tree,
+        tree: PrefixTree,
         vocabulary: int,
         nodes: int,
         rounded: Callable[[int], int],
-    ) -> "Rows":
+    ) -> "TokenPositionTable":
         distinct, row_of = distinct_rows(tokens, tree.own >= 0, vocabulary)
         if len(distinct) >= ROWS_PAY_BELOW * nodes:
-            return Rows.of_nodes(tokens, tree, nodes)
+            return TokenPositionTable.of_nodes(tokens, tree, nodes)
         spare = rounded(len(distinct)) - len(distinct)
         distinct = torch.cat([distinct, distinct[:1].expand(spare)]).expand(len(tokens), -1)
-        return Rows(
+        return TokenPositionTable(
             (distinct % vocabulary).to(torch.int32),
             (distinct // vocabulary).to(torch.int32),
             row_of,
@@ -104,10 +104,10 @@ class Rows:
         )
 
 
-def common_beginnings(
+def shared_prefix_lengths(
     tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]
 ) -> Int32[Tensor, "step batch"]:
-    """How many first tokens each sequence has in common with the one before it."""
+    """Return how many first tokens each sequence shares with the one before it."""
     both = torch.minimum(lengths[:, 1:], lengths[:, :-1])
     column = torch.arange(tokens.shape[2], device=tokens.device)
     differs = (tokens[:, 1:] != tokens[:, :-1]) | (column >= both[..., None])
@@ -120,7 +120,7 @@ def common_beginnings(
 def distinct_rows(
     tokens: Int32[Tensor, "step batch length"], is_new: Bool[Tensor, "step batch length"], vocabulary: int
 ) -> tuple[Int64[Tensor, " row"], Int32[Tensor, "step batch length"]]:
-    """The pairs of column and token that occur, as column * vocabulary + token, and each token's place among them."""
+    """Return the pairs that occur, as column * vocabulary + token, and the row of each token among them."""
     key = torch.arange(tokens.shape[2], device=tokens.device) * vocabulary + tokens
     occurs = torch.zeros(tokens.shape[2] * vocabulary + 1, dtype=torch.bool, device=tokens.device)
     occurs[key.where(is_new, len(occurs) - 1)] = True
@@ -136,7 +136,7 @@ def at_slots(
     count: int,
     fill: int = 0,
 ) -> Int32[Tensor, "step {count}"]:
-    """Valid values at their slots, `fill` elsewhere."""
+    """Scatter valid values to their slots; `fill` elsewhere."""
     out = torch.full((len(values), count + 1), fill, dtype=torch.int32, device=values.device)
     index = slot.where(valid, count).flatten(1).long()
     return out.scatter_(1, index, values.flatten(1).to(torch.int32))[:, :-1]

@@ -1,4 +1,4 @@
-"""Language modeling's fast path: whole windows, and logits that are never there all at once."""
+"""Language modeling's engine: whole windows, and logits that never exist all at once."""
 
 import dataclasses
 import os
@@ -7,17 +7,18 @@ import sys
 
 import pytest
 import torch
-from twins import results_by_place, shaken
+from references import reference_results, results_by_place, shaken
 
-from icecore.models import Sizes, Transformer, chunked
-from icecore.models.chunked import chunked_cross_entropy
-from icecore.models.dense import SHORTEST, Windows
+from icecore.models import Sizes, Transformer
+from icecore.models.engines import ReferenceEngine, chunked_loss
+from icecore.models.engines.chunked_loss import chunked_cross_entropy
+from icecore.models.engines.windows import SHORTEST, Windows
 from icecore.tasks import Batch, ModularAddition, Needle
 from icecore.training import Optimization, Population
-from icecore.training.parallel import Parallel, Parts
+from icecore.training.batches import prepare_batch
+from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.steps import Steps
-from icecore.training.stream import Stream, WorkStream
-from icecore.training.work import plain_work, whole
+from icecore.training.stream import BatchStream, Stream
 
 CPU = torch.device("cpu")
 VOCABULARY = 23
@@ -30,14 +31,13 @@ def text(rows: int, length: int = SHORTEST) -> Batch:
 
 @pytest.mark.parametrize("attention", ["softmax", "prefix-sum"])
 @pytest.mark.parametrize("trainable", ["embeddings", "all", "unembed", "token+unembed"])
-def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, attention, monkeypatch):
-    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cpu", 50 * VOCABULARY)  # several chunks
+def test_windows_give_the_reference_losses_logits_and_gradients(trainable, attention, monkeypatch):
+    monkeypatch.setitem(chunked_loss.LOGITS_AT_ONCE, "cpu", 50 * VOCABULARY)  # several chunks
     model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
     population = shaken(Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = text(3)
-    ours, twins = whole(model, VOCABULARY, batch), plain_work(batch)
-    assert isinstance(ours.inputs, Windows)
-    found, expected = (results_by_place(population, work) for work in (ours, twins))
+    assert isinstance(population.prepare(batch).inputs, Windows)
+    found, expected = results_by_place(population, batch), reference_results(population, batch)
     assert "unembed" in found
     assert found.keys() == expected.keys()
     for name, value in found.items():
@@ -46,10 +46,11 @@ def test_windows_give_the_plain_twins_losses_logits_and_gradients(trainable, att
 
 def test_a_share_of_the_loss_has_its_share_of_the_gradients():
     model, batch = Transformer(width=16, heads=2, init="matched"), text(2)
-    (group,) = Population(model, Sizes(VOCABULARY, 80), (0, 1), "all", CPU, dtype=torch.float64).groups
-    for work in (whole(model, VOCABULARY, batch), plain_work(batch)):
-        loss, gradients = group.losses_and_gradients(work)
-        part, of_part = group.losses_and_gradients(work, torch.tensor(0.25, dtype=torch.float64))
+    fast = Population(model, Sizes(VOCABULARY, 80), (0, 1), "all", CPU, dtype=torch.float64)
+    for population in (fast, fast.copy(engine=ReferenceEngine)):
+        (group,), prepared = population.groups, population.prepare(batch)
+        loss, gradients = group.losses_and_gradients(prepared)
+        part, of_part = group.losses_and_gradients(prepared, torch.tensor(0.25, dtype=torch.float64))
         assert torch.allclose(part, loss / 4)
         assert of_part.keys() == gradients.keys() >= {"token", "unembed", "block1.mlp_out.weight"}
         assert all(torch.allclose(of_part[name], gradient / 4) for name, gradient in gradients.items())
@@ -58,11 +59,11 @@ def test_a_share_of_the_loss_has_its_share_of_the_gradients():
 def test_windows_that_are_not_scored_everywhere_take_the_other_way():
     batch = text(3)
     batch.scored[1, 4] = False
-    assert not isinstance(whole(Transformer(width=8), VOCABULARY, batch).inputs, Windows)
+    assert not isinstance(prepare_batch(Transformer(width=8).engine, VOCABULARY, batch).inputs, Windows)
 
 
 def test_chunked_losses_are_torchs(monkeypatch):
-    monkeypatch.setitem(chunked.LOGITS_AT_ONCE, "cpu", 3 * VOCABULARY)
+    monkeypatch.setitem(chunked_loss.LOGITS_AT_ONCE, "cpu", 3 * VOCABULARY)
     generator = torch.Generator().manual_seed(1)
     hidden = torch.randn(2, 10, 6, generator=generator, dtype=torch.float64, requires_grad=True)
     unembed = torch.randn(2, VOCABULARY, 6, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -80,14 +81,14 @@ def test_chunked_losses_are_torchs(monkeypatch):
     assert ours.by_unembed is not None
 
 
-def states_after(parts: Parts, task, steps: int = 6) -> dict[str, torch.Tensor]:
+def states_after(micro: MicroBatches, task, steps: int = 6) -> dict[str, torch.Tensor]:
     model = Transformer(width=16, init="matched")
     population = Population(model, Sizes(task.vocab_size, 100), (0, 1), "all", CPU, dtype=torch.float64)
     taken = Steps(population, Optimization(steps=20, batch=32, lr=1e-2, warmup_steps=0))
-    works = WorkStream(Stream(task, 32, 0, CPU), model, parts=parts)
+    batches = BatchStream(Stream(task, 32, 0, CPU), model.engine, micro=micro)
     for step in range(steps):
-        place = works.at(step)
-        taken.take(*place.step(place.index))
+        slot = batches.at(step)
+        taken.take(*slot.step(slot.index))
     return {**taken.state(), "loss": taken.loss}
 
 
@@ -96,7 +97,7 @@ def states_after(parts: Parts, task, steps: int = 6) -> dict[str, torch.Tensor]:
 )
 def test_a_batch_in_parts_is_the_batch(task):
     """Of the epochs of modular addition, the last batch is smaller."""
-    whole_batch, in_parts = states_after(Parts(), task), states_after(Parts(accumulate=4), task)
+    whole_batch, in_parts = states_after(MicroBatches(), task), states_after(MicroBatches(accumulate=4), task)
     for name, value in whole_batch.items():
         assert torch.allclose(in_parts[name], value, rtol=1e-6, atol=1e-9), name  # AdamW divides by small squares
 
@@ -106,11 +107,11 @@ def test_each_process_has_its_part_of_a_batch():
     stream = Stream(task, batch, 0, CPU)
     found = []
     for rank in range(2):
-        works = WorkStream(stream, Transformer(width=8), parts=Parts(Parallel(rank, 2), accumulate=3))
-        place = works.at(5)
-        parts = place.step(place.index)
-        assert [len(part.answers.targets) for part in parts] == [2, 2, 2]
-        found += [part.answers.places for part in parts]
+        micro = MicroBatches(Parallel(rank, 2), accumulate=3)
+        slot = BatchStream(stream, Transformer(width=8).engine, micro=micro).at(5)
+        parts = slot.step(slot.index)
+        assert [len(part.targets.tokens) for part in parts] == [2, 2, 2]
+        found += [part.targets.flat_indices for part in parts]
     rows = torch.cat(found).sort().values // stream.task.max_length
     assert rows.tolist() == list(range(5 * batch, 6 * batch))
 
@@ -129,7 +130,8 @@ runs = ice.train(task, ice.Transformer(width=16, init="matched"), seeds=2, steps
 cpu = torch.device("cpu")
 parallel = Parallel.join(cpu)
 tensors = {name: torch.full((2, 3), float(parallel.rank)).T for name in ("first", "second")}
-assert parallel.share(7 + parallel.rank, tensors, cpu) == 7
+assert parallel.share_step(7 + parallel.rank, cpu) == 7
+parallel.share(tensors.values())
 assert not any(tensor.any() for tensor in tensors.values())
 for rank in (0, 1, 2):
     assert parallel.is_true_anywhere(parallel.rank == rank, cpu) == (rank < parallel.processes)
@@ -160,6 +162,6 @@ def test_a_batch_that_cannot_be_divided_is_refused():
     from icecore.errors import InputError
 
     with pytest.raises(InputError, match="a batch of 32 cannot be divided into 1 processes x 5 parts"):
-        states_after(Parts(accumulate=5), Needle(max_pairs=3, values=20, vocabulary=40, test_size=20))
+        states_after(MicroBatches(accumulate=5), Needle(max_pairs=3, values=20, vocabulary=40, test_size=20))
     with pytest.raises(InputError, match="accumulate must be at least 1, got 0"):
-        dataclasses.replace(Parts(), accumulate=0)
+        dataclasses.replace(MicroBatches(), accumulate=0)

@@ -1,4 +1,4 @@
-"""Packings by hand, and what they promise: sizes that repeat, nothing lost."""
+"""Prefix indices by hand, and their promises: sizes that repeat, nothing lost."""
 
 import itertools
 
@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from icecore.models import Transformer
-from icecore.models.packing import Packing, pack
+from icecore.models.engines import ShapeBuckets
+from icecore.models.engines.prefix_index import PrefixIndex, index_prefixes
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
-from icecore.training.stream import FewSizes, Stream, WorkStream
-from icecore.training.work import PackedWorks
+from icecore.training.batches import prepare_batches
+from icecore.training.stream import BatchStream, Stream
 
 OPEN, CLOSE, ASK = 1, 2, 3
 
@@ -23,7 +24,7 @@ def strings(*rows: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_the_example_of_the_docstring():
     tokens, scored = strings("())(?", "()(?")
-    packed = pack(tokens, scored, 4)
+    packed = index_prefixes(tokens, scored, 4)
     step = packed.step(0)
     assert packed.nodes == [7]
     assert step.source.tolist() == [1, 0], "sorted"
@@ -36,13 +37,13 @@ def test_the_example_of_the_docstring():
     assert step.shared_node.tolist() == [0, 1]
     assert step.scored_node.tolist() == [3, 6]
     assert step.weight.tolist() == [1, 1]
-    assert step.places(5).tolist() == [5 + 3, 4]
+    assert step.flat_indices(5).tolist() == [5 + 3, 4]
 
 
 @pytest.mark.parametrize("length", [2, 4])
 def test_rows_are_the_distinct_tokens_at_positions(length):
     tokens, scored = strings(*("".join(each) + "?" for each in itertools.product("()", repeat=length)))
-    step = pack(tokens, scored, 4).step(0)
+    step = index_prefixes(tokens, scored, 4).step(0)
     assert step.has_rows is (length == 4), "9 rows for 46 nodes pay, 5 for 10 do not"
     pairs = list(zip(step.row_columns.tolist(), step.row_tokens.tolist(), strict=True))
     expected = sorted({(column, token) for row in tokens[0].tolist() for column, token in enumerate(row)})
@@ -57,16 +58,16 @@ def test_rows_are_the_distinct_tokens_at_positions(length):
 @pytest.mark.parametrize(
     "task", [Needle(), DecimalAddition(), Parentheses(), ModularAddition()], ids=lambda task: task.name
 )
-def test_a_node_is_a_distinct_beginning(task):
+def test_a_node_is_a_distinct_prefix(task):
     batch = task.sample(300, torch.Generator().manual_seed(0))
-    packed = pack(batch.tokens[None], batch.scored[None], task.vocab_size)
+    packed = index_prefixes(batch.tokens[None], batch.scored[None], task.vocab_size)
     step = packed.step(0)
-    beginnings: dict[int, tuple[int, ...]] = {}
+    prefixes: dict[int, tuple[int, ...]] = {}
     for sequence, row in enumerate(step.source.tolist()):
         for column in range(int(batch.lengths[row])):
-            beginning = tuple(batch.tokens[row, : column + 1].tolist())
-            assert beginnings.setdefault(int(step.node_of[sequence, column]), beginning) == beginning
-    assert len(beginnings) == packed.nodes[0]
+            prefix = tuple(batch.tokens[row, : column + 1].tolist())
+            assert prefixes.setdefault(int(step.node_of[sequence, column]), prefix) == prefix
+    assert len(prefixes) == packed.nodes[0]
     distinct = {tuple(batch.tokens[r, :n].tolist()) for r in range(300) for n in range(1, int(batch.lengths[r]) + 1)}
     # Sequences are sorted by as many first tokens as a number holds; later coincidences may stay apart.
     assert len(distinct) <= packed.nodes[0] <= 1.01 * len(distinct)
@@ -74,13 +75,13 @@ def test_a_node_is_a_distinct_beginning(task):
 
 def test_filled_up_steps_have_the_size_that_was_asked_for():
     batch = Needle().sample(200, torch.Generator().manual_seed(0))
-    works = PackedWorks(256, batch, 50, FewSizes(4, 2).of_nodes)
-    sizes = works.packed.nodes
+    prepared = prepare_batches(Transformer(width=8).engine, 256, batch, 50, ShapeBuckets(4, 2))
+    steps = [prepared.step(index).inputs for index in range(4)]
+    assert all(isinstance(step, PrefixIndex) for step in steps)
+    sizes = [step.nodes for step in steps]
     assert sizes[:2] == [sizes[0]] * 2
     assert sizes[2:] == [sizes[2]] * 2
-    for index in range(4):
-        step = works.step(index).inputs
-        assert isinstance(step, Packing)
+    for index, step in enumerate(steps):
         own = step.own[step.own >= 0]
         assert sorted(own.tolist()) == list(range(sizes[index])), "every node has one owner"
         assert step.lengths[50:].sum() + (step.own[:50] >= 0).sum() == sizes[index]
@@ -88,17 +89,17 @@ def test_filled_up_steps_have_the_size_that_was_asked_for():
 
 def test_groups_do_not_cross_epochs():
     needed = [100, 90, 80, 200, 10, 20, 30, 40]
-    assert FewSizes(4, 3).of_nodes(needed) == [112, 112, 112, 208, 32, 32, 32, 48]
+    assert ShapeBuckets(4, 3).of_nodes(needed) == [112, 112, 112, 208, 32, 32, 32, 48]
 
 
 @pytest.mark.parametrize("task", [Needle(max_pairs=4), ModularAddition(modulus=13)], ids=lambda task: task.name)
-def test_the_work_of_a_step_is_the_batch_of_that_step(task):
+def test_the_prepared_batch_of_a_step_is_the_batch_of_that_step(task):
     stream = Stream(task, 50, 0, torch.device("cpu"))
-    work_stream = WorkStream(stream, Transformer(width=8))
+    prepared = BatchStream(stream, Transformer(width=8).engine)
     for step in (0, 1, 2, 3, 4, 7, stream.batches_per_block, stream.batches_per_block + 1):
-        place = work_stream.at(step)
-        answers, batch = place.works.step(place.index).answers, stream.batch_at(step)
-        assert sorted(answers.targets[answers.weight > 0].tolist()) == sorted(batch.targets[batch.scored].tolist())
+        slot = prepared.at(step)
+        targets, batch = slot.batches.step(slot.index).targets, stream.batch_at(step)
+        assert sorted(targets.tokens[targets.weight > 0].tolist()) == sorted(batch.targets[batch.scored].tolist())
 
 
 def test_what_does_not_exist_belongs_to_no_sum():
@@ -106,7 +107,7 @@ def test_what_does_not_exist_belongs_to_no_sum():
     task = Parentheses(max_pairs=5)
     batch = task.sample(100, torch.Generator().manual_seed(0))
     tokens, scored = (part.unflatten(0, (2, 50)) for part in (batch.tokens, batch.scored))
-    packed = pack(tokens, scored, task.vocab_size, lambda needed: [needed[0] + 5, max(needed) + 90])
+    packed = index_prefixes(tokens, scored, task.vocab_size, lambda needed: [needed[0] + 5, max(needed) + 90])
     for index in range(2):
         step = packed.step(index)
         assert step.has_rows

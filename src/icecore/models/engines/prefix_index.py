@@ -1,11 +1,11 @@
-"""What sequences have in common, found before a model runs: each thing is computed once, and nothing that is not read.
+"""The index of a step: each distinct prefix of its sequences is computed once, and nothing that is not read.
 
-A causal model's state at a token depends on the tokens up to it alone. So a batch is a set of *nodes*, its distinct
-beginnings, as in a tree: 1,000 strings of parentheses have 35,600 tokens but 26,100 nodes. Before the first
-attention the state depends on token and position alone: those are the *rows*, 176 of them. Only what comes before
-a sequence's last scored position is a node at all.
+A causal model's state at a token depends only on the tokens up to it. So a batch is a set of *nodes*, its distinct
+prefixes, as in a tree: 1,000 strings of parentheses have 35,600 tokens but 26,100 nodes. Before the first attention
+the state depends only on token and position: those are the *rows*, 176 of them. What comes after a sequence's last
+scored position is no node.
 
-    ( ) ( ?      nodes: 0 1 2 3           Sequences are sorted, so that a beginning is shared with the one before.
+    ( ) ( ?      nodes: 0 1 2 3           Sequences are sorted, so that a prefix is shared with the one before.
     ( ) ) ( ?           0 1 4 5 6
 """
 
@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int32, Int64, Integer
 from torch import Tensor
 
-from icecore.models.beginnings import Rows, Tree, at_slots, sort_sequences
+from icecore.models.engines.prefix_tree import PrefixTree, TokenPositionTable, at_slots, sort_sequences
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Reads:
 
 
 @dataclass(frozen=True)
-class Packing:
+class PrefixIndex:
     """The index of one step, or of many with one more axis in front. Sizes are fixed, so that a graph can replay it.
 
     Up to its size, a step is filled with nodes of sequences that nothing reads.
@@ -76,22 +76,22 @@ class Packing:
     has_rows: bool  # false: a row is a node
 
     def read(self) -> list[Tensor]:
-        """What a step reads: all but where its sequences are in the batch."""
+        """Return what a step reads: all but where its sequences are in the batch."""
         return [value for name, value in vars(self).items() if isinstance(value, Tensor) and name != "source"]
 
-    def fixed(self) -> "Packing":
-        """A copy, which stays where it is."""
+    def fixed(self) -> "PrefixIndex":
+        """Clone into static buffers for CUDA-graph capture."""
         return self.map(torch.clone)
 
     def size(self) -> tuple[object, ...]:
-        """Steps of equal size can be computed by the same graph."""
+        """Return a key: steps with equal keys replay the same graph."""
         return self.has_rows, self.nodes, self.sequences, *(tuple(part.shape) for part in self.read())
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> "Packing":
+    def map(self, function: Callable[[Tensor], Tensor]) -> "PrefixIndex":
         return replace(self, **{n: function(value) for n, value in vars(self).items() if isinstance(value, Tensor)})
 
-    def cut(self, nodes: int) -> "Packing":
-        """Of a packing with room for more: the arrays of a step with so many nodes."""
+    def cut(self, nodes: int) -> "PrefixIndex":
+        """Cut the arrays of a step to its number of nodes."""
         spare = self.row_of_node.shape[-1] - nodes
         if spare == 0:
             return replace(self, nodes=nodes)
@@ -124,7 +124,7 @@ class Packing:
         return Segments(self.shared_order, self.shared_number, self.shared_node.shape[-1])
 
     def reads(self, rows: bool, scored: bool) -> Reads:
-        """For attention among rows (the first layer) or nodes, asked by every node or by scored positions alone."""
+        """Return what attention reads among rows (the first layer) or nodes, for every node or for scored positions."""
         return Reads(
             self.row_of if rows else self.node_of,
             self.lengths,
@@ -135,45 +135,45 @@ class Packing:
             self.sequences,
         )
 
-    def places(self, width: int) -> Int64[Tensor, "*step query"]:
-        """Of scored positions, in the order of the logits: their places in a flattened batch of that width."""
+    def flat_indices(self, width: int) -> Int64[Tensor, "*step query"]:
+        """Return where the scored positions are in a flattened batch of that width, in the order of the logits."""
         source = self.source[..., None].expand(*self.source.shape, self.slots)
         return (source * width + self.scored_column.view(source.shape)).flatten(-2)
 
 
-class Packed:
-    """The packings of consecutive steps of one batch size."""
+class PrefixIndices:
+    """The indices of consecutive steps of one batch size."""
 
-    def __init__(self, packing: Packing, nodes: Sequence[int]) -> None:
-        self.packing, self.nodes = packing, nodes
+    def __init__(self, stacked: PrefixIndex, nodes: Sequence[int]) -> None:
+        self.stacked, self.nodes = stacked, nodes
 
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def step(self, index: int) -> Packing:
-        return self.packing.map(lambda value: value[index]).cut(self.nodes[index])
+    def step(self, index: int) -> PrefixIndex:
+        return self.stacked.map(lambda value: value[index]).cut(self.nodes[index])
 
 
-def pack(
+def index_prefixes(
     tokens: Int64[Tensor, "step batch length"],
     scored: Bool[Tensor, "step batch length"],
     vocabulary: int,
     sizes: Callable[[list[int]], list[int]] | None = None,
-) -> Packed:
-    """The packings of many steps at once, by tensor operations.
+) -> PrefixIndices:
+    """Index many steps at once, by tensor operations.
 
     `sizes` gives each step's number of nodes, at least what it needs; what else differs from call to call is then
     rounded up, so that sizes repeat. Without it, every size is what is needed.
     """
     rounded = identity if sizes is None else round_up
     source, tokens, scored, lengths = sort_sequences(tokens, scored, vocabulary)
-    tree = Tree.of(tokens, lengths)
+    tree = PrefixTree.of(tokens, lengths)
     needed, most_shared, slots = fetch(
         tree.own.ge(0).sum(dim=(1, 2)), tree.shared_counts.max(), scored.sum(dim=2).max()
     )
     nodes_of_steps = needed if sizes is None else sizes(needed)
     nodes, shared = max(nodes_of_steps), rounded(most_shared[0])
-    rows = Rows.made(tokens, tree, vocabulary, nodes, rounded)
+    rows = TokenPositionTable.of_pairs(tokens, tree, vocabulary, nodes, rounded)
     filling = fillers(needed, nodes_of_steps, tokens.shape[2], tokens.device)
     filling_nodes = filling.nodes.clamp(min=0)
 
@@ -186,7 +186,7 @@ def pack(
         for part in (tree.column.expand_as(tokens), tree.node_of, torch.ones_like(tokens))
     )
     slot = torch.where(tree.is_shared, tree.rank, tree.own + shared)
-    packing = Packing(
+    index = PrefixIndex(
         row_tokens=rows.tokens,
         row_columns=rows.columns,
         row_of_node=rows.of_node,
@@ -203,13 +203,13 @@ def pack(
         nodes=nodes,
         has_rows=rows.are_fewer,
     )
-    return Packed(packing.map(Tensor.contiguous), nodes_of_steps)
+    return PrefixIndices(index.map(Tensor.contiguous), nodes_of_steps)
 
 
 def sums_of_gradients(
-    tree: Tree, rows: Rows, nodes_of_steps: list[int], shared: int, rounded: Callable[[int], int]
+    tree: PrefixTree, rows: TokenPositionTable, nodes_of_steps: list[int], shared: int, rounded: Callable[[int], int]
 ) -> dict[str, Int32[Tensor, "step _"]]:
-    """The orders and keys by which gradients are summed; what is beyond a step's size belongs to no sum."""
+    """Return the orders and keys by which gradients are summed; what is beyond a step's size belongs to no sum."""
     steps, nodes = rows.of_node.shape
     device, none = tree.own.device, rows.tokens.shape[1]
     beyond = torch.arange(nodes, device=device) >= torch.tensor(nodes_of_steps, device=device)[:, None]
@@ -237,7 +237,7 @@ def sums_of_gradients(
 
 
 def slots_of_scored(scored: Bool[Tensor, "step batch length"], slots: int) -> Int64[Tensor, "step batch length"]:
-    """The number of each scored position among those of its sequence; `slots` elsewhere."""
+    """Number the scored positions of each sequence; `slots` elsewhere."""
     counted = scored.flatten(1).cumsum(dim=1).view_as(scored)  # along all: a GPU is slow at many short sums
     before = counted[..., :1] - scored[..., :1].long()
     return (counted - before - 1).where(scored, slots)
@@ -246,19 +246,19 @@ def slots_of_scored(scored: Bool[Tensor, "step batch length"], slots: int) -> In
 def at_scored(
     values: Int32[Tensor, "step batch length"], slot: Int64[Tensor, "step batch length"], slots: int
 ) -> Int32[Tensor, "step query"]:
-    """The values at scored positions, `slots` for each sequence; 0 where it has fewer."""
+    """Return the values at scored positions, `slots` for each sequence; 0 where it has fewer."""
     out = torch.zeros((*values.shape[:2], slots + 1), dtype=torch.int32, device=values.device)
     return out.scatter_(2, slot, values)[..., :-1].flatten(1)
 
 
 def sort_small(values: Integer[Tensor, "step item"], most: int) -> tuple[Tensor, Tensor]:
-    """Values and order, sorted along each step; the fewer bits, the faster."""
+    """Sort along each step: values and order. Fewer bits sort faster."""
     return tuple(values.to(torch.int16 if most < 2**15 else torch.int32).sort(dim=1, stable=True))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class Fillers:
-    """Sequences of the nodes between what a step needs and its size."""
+    """Sequences that fill a step up, from the nodes it needs to its size."""
 
     lengths: Int64[Tensor, "step filler"]
     nodes: Int64[Tensor, "step filler length"]  # -1 after the end
@@ -279,13 +279,13 @@ def identity(value: int) -> int:
 
 
 def round_up(value: int) -> int:
-    """To a multiple of 256 and of at least a sixteenth, which varying sizes rarely cross."""
+    """Round to a multiple of 256 and of at least a sixteenth, which varying sizes rarely cross."""
     unit = max(256, 1 << (value // 16).bit_length())
     return -(-value // unit) * unit
 
 
 def fetch(*values: Tensor) -> list[list[int]]:
-    """The values of several tensors by one wait for the device."""
+    """Fetch the values of several tensors with one wait for the device."""
     flat = [value.reshape(-1) for value in values]
     numbers = torch.cat(flat).tolist()
     lists = []

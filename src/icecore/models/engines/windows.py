@@ -1,7 +1,7 @@
-"""The transformer on whole windows, of which every position is scored, as in language modeling. Exact.
+"""The transformer on whole windows with every position scored, as in language modeling. Exact.
 
 Nothing is left out and nothing is shared, so there is no index: linear maps and norms run on all tokens in a row,
-attention on windows. Tensors are (seed, token, channel), as in `packed`, whose parts these are.
+attention on windows. Tensors are (seed, token, channel).
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,12 @@ from jaxtyping import Float, Int32, Int64
 from torch import Tensor
 
 from icecore.models.base import Parameters
-from icecore.models.fused import Nodes
-from icecore.models.packed import gelu, linear, norm, select, without_bias
+from icecore.models.engines.base import Batches, ModelBatch, Targets
+from icecore.models.engines.fused import Nodes
+from icecore.models.engines.layers import gelu, linear, norm, select, without_bias
 from icecore.models.transformer import Transformer
 
-SHORTEST = 65  # tokens of a window; up to 64, `packed` has a kernel for attention, and shares beginnings
+SHORTEST = 65  # tokens of a window; up to 64, `prefixes` has a kernel for attention, and shares prefixes
 
 
 @dataclass(frozen=True)
@@ -31,27 +32,43 @@ class Windows:
         return Windows(self.tokens[index], self.weight[index])
 
     def read(self) -> list[Tensor]:
-        """What a step reads on the device."""
+        """Return the tensors that a captured step reads."""
         return [self.tokens, self.weight]
 
     def fixed(self) -> "Windows":
-        """A copy, which stays where it is."""
+        """Clone into static buffers for CUDA-graph capture."""
         return Windows(self.tokens.clone(), self.weight.clone())
 
     def size(self) -> tuple[object, ...]:
-        """Steps of equal size can be computed by the same graph."""
+        """Return a key: steps with equal keys replay the same graph."""
         return tuple(self.tokens.shape)
 
 
-def joined(model: Transformer) -> str:
-    """Of `packed.units`."""
+class WindowBatches:
+    """Steps of whole windows."""
+
+    def __init__(self, batches: Batches) -> None:
+        tokens = batches.tokens
+        flat = torch.arange(tokens.numel(), device=tokens.device).view(len(tokens), -1)
+        weight = torch.ones_like(flat, dtype=torch.float32)
+        self.windows, self.targets = Windows(tokens, weight), Targets.at(flat, weight, batches)
+
+    def __len__(self) -> int:
+        return len(self.windows.tokens)
+
+    def step(self, index: int) -> ModelBatch:
+        return ModelBatch(self.windows.step(index), self.targets.step(index))
+
+
+def joined_maps(model: Transformer) -> str:
+    """Name the maps that are computed as one product; see `transformer.units`."""
     return "kv" if model.attention == "prefix-sum" else "qkv"
 
 
-def dense_hidden(
+def window_hidden(
     model: Transformer, embeddings: Parameters, body: Parameters, windows: Windows, dtype: torch.dtype
 ) -> Float[Tensor, "seed token width"]:
-    """What the unembedding reads, in `dtype`. `body` is of `packed.body_for_computing`, with its maps `joined`."""
+    """Return what the unembedding reads, in `dtype`. `body` is of `transformer.body_for_computing`."""
     batch, length = windows.tokens.shape
     tokens: Int32[Tensor, " token"] = windows.tokens.flatten().int()
     embedded = select(embeddings["token"], tokens).unflatten(1, (batch, length))
@@ -62,7 +79,7 @@ def dense_hidden(
         block = f"block{layer}"
         if layer > 0:
             x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype, shift)
-        read = linear(x, body, f"{block}.{joined(model)}").split(model.width, dim=-1)
+        read = linear(x, body, f"{block}.{joined_maps(model)}").split(model.width, dim=-1)
         added, shift = without_bias(attend_windows(model, read, length), body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
         added, shift = without_bias(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
@@ -70,7 +87,7 @@ def dense_hidden(
 
 
 def attend_windows(model: Transformer, read: Sequence[Nodes], length: int) -> Nodes:
-    """Each token's mix of the values of its window up to itself; `read` are queries, keys and values, as `joined`."""
+    """Return each token's mix of the values of its window up to itself; `read` are (queries,) keys and values."""
 
     def by_window(x: Nodes) -> Float[Tensor, "window head seq channel"]:
         return x.reshape(-1, length, model.heads, model.width // model.heads).transpose(1, 2)

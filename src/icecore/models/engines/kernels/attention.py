@@ -13,7 +13,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models.packing import Reads
+from icecore.models.engines.prefix_index import Reads
 
 Rows = Float[Tensor, "seed row width"]
 LONGEST = 64  # tokens of a sequence, and scored positions of one
@@ -57,12 +57,11 @@ def query_places(
         row, column, at, here = key_places(key_index, lengths, rows, longest, M, SPAN)
         out = tl.load(own + row * longest + column, mask=here, other=-1)
         return row, column, at, out, here
-    else:
-        row = tl.program_id(0) * (N // SPAN) + m // QUERY_SPAN
-        here = (m // QUERY_SPAN < N // SPAN) & (m % QUERY_SPAN < slots) & (row < real_rows)
-        at = row * slots + m % QUERY_SPAN
-        column = tl.load(query_column + at, mask=here, other=0)
-        return row, column, at, tl.where(here, at, -1), here
+    row = tl.program_id(0) * (N // SPAN) + m // QUERY_SPAN
+    here = (m // QUERY_SPAN < N // SPAN) & (m % QUERY_SPAN < slots) & (row < real_rows)
+    at = row * slots + m % QUERY_SPAN
+    column = tl.load(query_column + at, mask=here, other=0)
+    return row, column, at, tl.where(here, at, -1), here
 
 
 @triton.jit
@@ -101,8 +100,7 @@ def attention_weights(scores, query_row, query_column, key_row, key_column, key_
         scores = tl.where(visible, scores, -1e30)  # finite: a query that does not exist may see nothing
         weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
         return weights / tl.sum(weights, axis=1)[:, None]
-    else:
-        return visible.to(tl.float32)
+    return visible.to(tl.float32)
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""Where the kernels run."""
+"""Whether Triton's kernels run."""
 
 import os
 
@@ -8,5 +8,5 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch: 
 
 
 def has_kernels(x: Tensor) -> bool:
-    """Whether what is done with x is done by Triton's kernels: on a GPU or, in tests, by Triton's interpreter."""
+    """Tell whether Triton's kernels compute with x: on a GPU or, in tests, in Triton's interpreter."""
     return x.device.type == "cuda" or INTERPRETED

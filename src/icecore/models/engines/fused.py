@@ -1,11 +1,11 @@
-"""Parts of the fast passes whose gradients are made otherwise than torch would, most of them by `kernels` on a GPU."""
+"""Custom autograd functions of the engines, most of them by `kernels` on a GPU."""
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models.packing import Packing, Reads, Segments
+from icecore.models.engines.prefix_index import PrefixIndex, Reads, Segments
 from icecore.models.transformer import NORM_EPSILON
 
 Nodes = Float[Tensor, "seed node width"]
@@ -60,7 +60,7 @@ def product(a: Tensor, b: Tensor) -> Float[Tensor, "seed row column"]:
 
 
 class Gelu(torch.autograd.Function):
-    """gelu_new, whose gradient takes the place of the one it is made of: the largest tensors of a step."""
+    """GELU (tanh); backward overwrites the incoming gradient to save memory: these are a step's largest tensors."""
 
     @staticmethod
     def forward(ctx, x):
@@ -79,7 +79,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, added, shift, weight, bias, dtype: torch.dtype):
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
@@ -91,7 +91,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_y, d_kept):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         total, moments, weight = ctx.saved_tensors
         d_kept = None if d_kept is None else d_kept.contiguous()
@@ -107,7 +107,7 @@ class NormAndPick(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, added, weight, bias, index):
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         weight, bias = both_or_neither(x, weight, bias)
         y, total, moments = kernels.norm_forward(x, added, None, weight, bias, x.dtype, NORM_EPSILON)
@@ -116,7 +116,7 @@ class NormAndPick(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_y, d_y_picked, d_total_picked):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         total, moments, weight, index = ctx.saved_tensors
         d_y = kernels.add_rows(d_y.contiguous(), index, d_y_picked)
@@ -142,29 +142,29 @@ class FusedAttention(torch.autograd.Function):
     """`attend_laid_out` by kernels that read through the index and write nothing that is not a node."""
 
     @staticmethod
-    def forward(ctx, q, kv, packing: Packing, reads: Reads, outputs: int, rows: bool, heads: int, softmax: bool):
-        from icecore.models import kernels
+    def forward(ctx, q, kv, index: PrefixIndex, reads: Reads, outputs: int, rows: bool, heads: int, softmax: bool):
+        from icecore.models.engines import kernels
 
         ctx.save_for_backward(q, kv)
-        ctx.arguments = packing, reads, rows, heads, softmax
+        ctx.arguments = index, reads, rows, heads, softmax
         return kernels.attend_forward(q, kv, reads, outputs, heads, softmax, tf32_allowed())
 
     @staticmethod
     def backward(ctx, d_out):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         q, kv = ctx.saved_tensors
-        packing, reads, rows, heads, softmax = ctx.arguments
-        slots = packing.shared + packing.nodes
+        index, reads, rows, heads, softmax = ctx.arguments
+        slots = index.shared + index.nodes
         d_q, by_slot = kernels.attend_backward(q, kv, d_out.contiguous(), reads, slots, heads, softmax, tf32_allowed())
         if rows:
             if reads.slots is None:
-                d_q = sum_by(d_q, packing.nodes_by_row).to(q.dtype)
-            return d_q, sum_by(by_slot, packing.keys_by_row).to(kv.dtype), *[None] * 6
-        d_kv = by_slot[:, packing.shared :]
-        if packing.shared:
-            of_shared = sum_by(by_slot[:, : packing.shared], packing.keys_by_shared_node)
-            d_kv = kernels.add_rows(d_kv, packing.shared_node, of_shared.to(kv.dtype))
+                d_q = sum_by(d_q, index.nodes_by_row).to(q.dtype)
+            return d_q, sum_by(by_slot, index.keys_by_row).to(kv.dtype), *[None] * 6
+        d_kv = by_slot[:, index.shared :]
+        if index.shared:
+            of_shared = sum_by(by_slot[:, : index.shared], index.keys_by_shared_node)
+            d_kv = kernels.add_rows(d_kv, index.shared_node, of_shared.to(kv.dtype))
         return d_q, d_kv, *[None] * 6
 
 
@@ -179,7 +179,7 @@ class Select(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):  # pyright: ignore[reportIncompatibleMethodOverride]
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         (index,) = ctx.saved_tensors
         return kernels.add_rows(gradient.new_zeros(ctx.shape), index, gradient), None
@@ -199,7 +199,7 @@ class Gather(torch.autograd.Function):
 
 
 def sum_by(values: Nodes, segments: Segments) -> Float[Tensor, "seed segment width"]:
-    from icecore.models import kernels
+    from icecore.models.engines import kernels
 
     return kernels.segment_sum(values, segments.order, segments.key, segments.count)
 

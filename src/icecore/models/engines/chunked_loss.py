@@ -1,6 +1,6 @@
-"""Cross-entropy from what the unembedding reads, chunk by chunk: a large batch's logits are never there all at once.
+"""Cross-entropy from what the unembedding reads, chunk by chunk: a large batch's logits never exist all at once.
 
-A chunk's logits give its losses and, at once, its part of the gradients; then they are forgotten.
+A chunk's logits give its losses and its part of the gradients, and are freed.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models.devices import has_kernels
+from icecore.models.engines.devices import has_kernels
 
 LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**27}  # 800 MB with their gradient in bfloat16
 
@@ -77,7 +77,7 @@ def loss_and_gradient(
 ) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
     """Each row's weighted cross-entropy, and its gradient by the logits in `dtype`."""
     if has_kernels(logits) and logits.dtype == torch.float32:
-        from icecore.models import kernels
+        from icecore.models.engines import kernels
 
         return kernels.cross_entropy(logits, targets, weight, dtype)
     log_probabilities = logits.log_softmax(dim=-1)

@@ -1,0 +1,145 @@
+"""The protocol between a model and training: how a batch is prepared, and what is computed from it.
+
+engine = model.engine                                  # a class
+batches = engine.prepare(Batches(...))                 # many steps at once
+network = engine(model, parameters, dtype)             # bound to the stacked parameters of some seeds
+network.logits(batches.step(0).inputs)                 # (seed, query, vocab), at the scored positions alone
+"""
+
+import abc
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from icecore.models.base import Model
+from icecore.models.engines.shape_buckets import ShapeBuckets
+
+Bound = TypeVar("Bound", bound=Model)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Consecutive steps of one batch size, as a task gives them."""
+
+    tokens: Int64[Tensor, "step batch seq"]
+    targets: Int64[Tensor, "step batch seq"]
+    scored: Bool[Tensor, "step batch seq"]
+    vocab_size: int
+    target_log_probs: Float[Tensor, "step batch vocab"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the logits are compared with, in their order; of one step, or of many with one more axis in front."""
+
+    flat_indices: Int64[Tensor, "*step query"]  # into the flattened batch; of many steps, into all of them
+    tokens: Int64[Tensor, "*step query"]
+    weight: Float[Tensor, "*step query"]  # 0 where nothing is scored
+    log_probs: Float[Tensor, "*step query vocab"] | None = None  # a distribution to imitate, in place of the tokens
+
+    @staticmethod
+    def at(
+        flat_indices: Int64[Tensor, "step query"], weight: Float[Tensor, "step query"], batches: Batches
+    ) -> "Targets":
+        """Gather the targets of all steps; `flat_indices` count through the steps."""
+        log_probs = batches.target_log_probs
+        if log_probs is not None:
+            log_probs = log_probs.flatten(0, 1)[flat_indices // batches.tokens.shape[2]]
+        return Targets(flat_indices, batches.targets.flatten()[flat_indices], weight, log_probs)
+
+    def step(self, index: int) -> "Targets":
+        log_probs = None if self.log_probs is None else self.log_probs[index]
+        return Targets(self.flat_indices[index], self.tokens[index], self.weight[index], log_probs)
+
+    def read(self) -> list[Tensor]:
+        """Return the tensors that a captured step reads, but for the weight, which the inputs hold."""
+        return [self.tokens] if self.log_probs is None else [self.tokens, self.log_probs]
+
+
+class Inputs(Protocol):
+    """What a network reads of one step. Only an engine that is `capturable` must have all of these."""
+
+    @property
+    def weight(self) -> Float[Tensor, " query"]: ...
+
+    def read(self) -> list[Tensor]:
+        """Return the tensors that a captured step reads."""
+        ...
+
+    def fixed(self) -> "Inputs":
+        """Clone into static buffers for CUDA-graph capture."""
+        ...
+
+    def size(self) -> tuple[object, ...]:
+        """Return a key: steps with equal keys replay the same graph."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelBatch:
+    """One step, prepared: what the network reads, and what its logits are compared with."""
+
+    inputs: Any
+    targets: Targets
+
+
+class ModelBatches(Protocol):
+    """Consecutive steps, prepared."""
+
+    def __len__(self) -> int: ...
+
+    def step(self, index: int) -> ModelBatch: ...
+
+
+class Engine(abc.ABC, Generic[Bound]):
+    """Computes some seeds of a model at once, at scored positions alone.
+
+    `parameters` have a seed axis in front; those that train require gradients. `dtype` is the type to compute with.
+    """
+
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "tf32")  # a model as it is written computes in float32
+    capturable: ClassVar[bool] = False  # whether a CUDA graph can replay its steps
+    unembedding: ClassVar[str | None] = None  # the parameter U, if logits are hidden @ U.T: then losses go by chunks
+
+    def __init__(self, model: Bound, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+        self.model, self.parameters, self.dtype = model, parameters, dtype
+
+    @classmethod
+    @abc.abstractmethod
+    def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> ModelBatches:
+        """Prepare many steps at once; with `buckets`, shapes are rounded up so that they repeat."""
+
+    @classmethod
+    def computes_rounded(cls, _name: str, /) -> bool:
+        """Tell whether a trained parameter is computed with in the engine's dtype; training keeps it rounded then."""
+        return False
+
+    @abc.abstractmethod
+    def logits(self, inputs: Any) -> Float[Tensor, "seed query vocab"]:
+        """Return the logits at the scored positions."""
+
+    def hidden(self, inputs: Any) -> Float[Tensor, "seed query width"]:
+        """Return what the unembedding reads at the scored positions; needed where `unembedding` is named."""
+        raise NotImplementedError(f"{type(self).__name__} names an unembedding and has no hidden")
+
+    def hidden_products(self, _tokens: int, /) -> dict[tuple[int, int, int], int]:
+        """Count matrix products (rows, inner, columns) of a seed's step that library calls hide from the bench."""
+        return {}
+
+    def reload(self) -> None:
+        """Forget what was computed from frozen parameters: they have changed."""
+
+    @property
+    def seeds(self) -> int:
+        return len(next(iter(self.parameters.values())))
+
+    def parameters_of(self, index: int) -> dict[str, Tensor]:
+        """Return the parameters of one of its seeds."""
+        return {name: value[index] for name, value in self.parameters.items()}

@@ -1,0 +1,15 @@
+"""Triton kernels of the fast paths. Imported on a GPU alone: other machines have no Triton."""
+
+from icecore.models.engines.kernels.attention import attend_backward, attend_forward
+from icecore.models.engines.kernels.cross_entropy import cross_entropy
+from icecore.models.engines.kernels.rows import add_rows, norm_backward, norm_forward, segment_sum
+
+__all__ = [
+    "add_rows",
+    "attend_backward",
+    "attend_forward",
+    "cross_entropy",
+    "norm_backward",
+    "norm_forward",
+    "segment_sum",
+]

@@ -1,0 +1,118 @@
+"""The transformer's logits at scored positions, each distinct prefix computed once. Exact.
+
+Every linear map and norm runs on nodes (`prefix_index`), the first layer's queries, keys and values on rows. In the
+last layer only keys and values run on all nodes, and everything else on scored positions. Tensors are (seed, node,
+channel): parameters have a seed axis, the index serves all seeds.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from icecore.models.base import Parameters
+from icecore.models.engines.base import Batches, ModelBatch, Targets
+from icecore.models.engines.devices import has_kernels
+from icecore.models.engines.fused import FusedAttention, Nodes, tf32_allowed
+from icecore.models.engines.layers import gather, gelu, linear, norm, norm_and_pick, select, without_bias
+from icecore.models.engines.prefix_index import PrefixIndex, Reads, index_prefixes
+from icecore.models.engines.shape_buckets import ShapeBuckets
+from icecore.models.transformer import Transformer
+
+LONGEST_FUSED = 64  # tokens of a sequence that `kernels` can take
+WIDEST_EXACT_HEAD = 64
+
+
+class PrefixBatches:
+    """Steps as indices of their distinct prefixes."""
+
+    def __init__(self, batches: Batches, buckets: ShapeBuckets | None) -> None:
+        rounded = None if buckets is None else buckets.of_nodes
+        self.indices = index_prefixes(batches.tokens, batches.scored, batches.vocab_size, rounded)
+        stacked = self.indices.stacked
+        flat = stacked.flat_indices(batches.tokens.shape[2])
+        before = torch.arange(len(batches), device=flat.device)[:, None] * batches.tokens[0].numel()
+        self.targets = Targets.at(flat + before, stacked.weight, batches)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def step(self, index: int) -> ModelBatch:
+        return ModelBatch(self.indices.step(index), self.targets.step(index))
+
+
+def prefix_hidden(
+    model: Transformer, embeddings: Parameters, body: Parameters, index: PrefixIndex, dtype: torch.dtype
+) -> Float[Tensor, "seed query width"]:
+    """Return what the unembedding reads at the scored positions, in its type. `body` is of `body_for_computing`."""
+    rows = select(embeddings["token"], index.row_tokens) + select(embeddings["position"], index.row_columns)
+    x, rows = norm(rows, None, body, "block0.attention_norm", dtype)
+    stream = gather(rows, index.row_of_node, index.nodes_by_row, dtype) if index.has_rows else rows.to(dtype)
+    added = None  # to the stream, by the norm that follows
+    for layer in range(model.layers):
+        block, is_first, is_last = f"block{layer}", layer == 0, layer == model.layers - 1
+        if not is_first and not is_last:
+            x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype)
+        asking = x
+        if is_last and is_first:
+            asking, stream = select(x, index.row_of_node[index.scored_node]), select(stream, index.scored_node)
+        elif is_last:
+            name = f"{block}.attention_norm"
+            assert added is not None
+            x, asking, stream = norm_and_pick(stream, added, body, name, index.scored_node)
+        kv = linear(x, body, f"{block}.kv")
+        q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
+        mixed = attend(model, q, kv, index, is_first and index.has_rows, is_last)
+        added, shift = without_bias(mixed, body, f"{block}.out")
+        x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
+        added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
+    return norm(stream, added, body, "final_norm", embeddings["unembed"].dtype)[0]
+
+
+def attend(
+    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], index: PrefixIndex, rows: bool, scored: bool
+) -> Float[Tensor, "seed output width"]:
+    """Return each node's, or each scored position's, mix of the values it can see."""
+    reads = index.reads(rows, scored)
+    outputs = len(index.scored_node) if scored else index.nodes
+    # Kernels have no fast exact products in float32; cuBLAS has.
+    is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or model.width // model.heads <= WIDEST_EXACT_HEAD
+    if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
+        return FusedAttention.apply(q, kv, index, reads, outputs, rows, model.heads, model.attention == "softmax")
+    return attend_laid_out(model, q, kv, reads, outputs)
+
+
+def attend_laid_out(
+    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int
+) -> Float[Tensor, "seed {outputs} width"]:
+    """Attend with queries, keys and values laid out by sequence: the reference, for any device and length."""
+    seeds, _, width = q.shape
+    sequences, length = reads.index.shape
+    column = torch.arange(length, device=q.device)
+    if reads.slots is None:
+        visible = column <= column[:, None]
+        query = select(q, reads.index.flatten()).view(seeds, sequences, length, width)
+        places = (reads.own.flatten() >= 0) & (column < reads.lengths[:, None]).flatten()
+        slot = reads.own.flatten().where(places, outputs)
+    else:
+        sequences = reads.real_rows
+        visible = column <= reads.query_columns.view(sequences, 1, -1, 1)
+        query = q.view(seeds, sequences, reads.slots, width)
+        slot = None
+    laid_out = select(kv, reads.index[:sequences].flatten()).view(seeds, sequences, length, 2 * width)
+    key, value = laid_out.split(width, dim=-1)
+
+    def split(x: Tensor) -> Float[Tensor, "seed sequence head place channel"]:
+        return x.unflatten(-1, (model.heads, -1)).transpose(2, 3)
+
+    if model.attention == "prefix-sum":
+        weights = visible.to(value.dtype).expand(seeds, sequences, 1, -1, -1)
+    else:
+        scores = split(query) @ split(key).transpose(-2, -1) / math.sqrt(width // model.heads)
+        weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
+    mixed = (weights @ split(value)).transpose(2, 3).reshape(seeds, -1, width)
+    if slot is None:
+        return mixed
+    out = mixed.new_zeros((seeds, outputs + 1, width))
+    return out.index_copy(1, slot.long(), mixed)[:, :outputs]

@@ -1,0 +1,54 @@
+"""Any model as it is written: all positions are computed, and the scored ones are picked."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from icecore.models.base import Model, Positions
+from icecore.models.engines.base import Batches, Engine, ModelBatch, Targets
+from icecore.models.engines.shape_buckets import ShapeBuckets
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """The tokens of one step, and where they are scored."""
+
+    tokens: Int64[Tensor, "batch seq"]
+    at: Positions
+
+
+class SequenceBatches:
+    """Steps, each prepared when it is taken."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def step(self, index: int) -> ModelBatch:
+        batches = self.batches
+        scored = batches.scored[index]
+        flat = scored.flatten().nonzero()[:, 0]
+        weight = torch.ones_like(flat, dtype=torch.float32)
+        targets = Targets.at((flat + index * scored.numel())[None], weight[None], batches).step(0)
+        positions = Positions(*scored.nonzero(as_tuple=True))
+        return ModelBatch(Sequences(batches.tokens[index], positions), targets)
+
+
+class ReferenceEngine(Engine[Model]):
+    """The reference of every other engine, and the engine of models that have none of their own."""
+
+    @classmethod
+    def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> SequenceBatches:
+        del buckets  # nothing is captured, so no shape has to repeat
+        return SequenceBatches(batches)
+
+    def logits(self, inputs: Sequences) -> Float[Tensor, "seed query vocab"]:
+        model = self.model
+        if not model.vectorizes or self.seeds == 1:
+            each = (self.parameters_of(index) for index in range(self.seeds))
+            return torch.stack([model.logits(one, inputs.tokens, inputs.at) for one in each])
+        return torch.func.vmap(lambda one: model.logits(one, inputs.tokens, inputs.at))(dict(self.parameters))

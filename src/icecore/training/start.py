@@ -1,0 +1,31 @@
+"""Where a run's parameters come from: its own seeds."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from icecore.models import Model, Sizes, initialize
+
+
+class Start(Protocol):
+    """How the parameters of a seed begin. It is part of a run's config, and so of its id."""
+
+    def parameters(self, model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
+        """Return the seed's initial parameters, on the CPU."""
+        ...
+
+    def as_json(self) -> dict[str, Any] | None:
+        """Return what the config records; None leaves it out."""
+        ...
+
+
+@dataclass(frozen=True)
+class FromSeed:
+    """Parameters are drawn as the model's specs say, from the run's own seeds. Left out of the config's JSON."""
+
+    def parameters(self, model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
+        return initialize(model, sizes, seed)
+
+    def as_json(self) -> None:
+        return None
