@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from references import reference_results, results_by_place
+from references import reference_results, results_by_place, shaken
 from small_runs import MODEL, SHORT, TASK
 
 import icecore as ice
@@ -19,7 +19,7 @@ from icecore.cli import main
 from icecore.errors import Advice, InputError
 from icecore.models import MODELS, Sizes, Spec, Transformer, same_forward_pass
 from icecore.models.base import initial_value
-from icecore.models.engines import ReferenceEngine
+from icecore.models.engines import Engine, ReferenceEngine
 from icecore.models.engines.prefix_index import PrefixIndex
 from icecore.models.initializers import Normal, Orthogonal, Sinusoidal
 from icecore.reporting.comparison import points_of
@@ -263,3 +263,61 @@ def test_a_registered_class_that_has_changed_is_another_model(tmp_path, example,
     with pytest.raises(InputError, match="gru is not the model of the run: the class has changed"):
         ice.load(str(run.path), device="cpu")
     text_of.cache_clear()
+
+
+@dataclass(frozen=True)
+class Bag(ice.models.Model):
+    """The mean of the tokens so far; positions do not matter, so neither does its engine's order of sums."""
+
+    width: int = 16
+    name: ClassVar[str] = "bag"
+    roles: ClassVar[tuple[str, ...]] = ("token", "unembed")
+
+    def specs(self, sizes):
+        return {role: Spec((sizes.vocab_size, self.width), role, 0.5) for role in self.roles}
+
+    def hidden(self, parameters, tokens):
+        counts = torch.arange(1, tokens.shape[1] + 1)[:, None]
+        return parameters["token"][tokens].cumsum(dim=1) / counts
+
+    def unembed(self, parameters, hidden):
+        return hidden @ parameters["unembed"].T
+
+    @property
+    def engine(self):
+        return BagEngine
+
+
+class BagEngine(Engine[Bag]):
+    """Counts tokens up to the scored positions, for all seeds at once."""
+
+    unembedding = "unembed"
+    taken: ClassVar[list[int]] = []
+
+    @classmethod
+    def prepare(cls, batches, buckets=None):
+        return ReferenceEngine.prepare(batches, buckets)
+
+    def hidden(self, inputs):
+        self.taken.append(self.seeds)
+        counts = torch.nn.functional.one_hot(inputs.tokens, self.parameters["token"].shape[1]).cumsum(dim=1)
+        shares = counts / counts.sum(dim=2, keepdim=True)
+        return shares[inputs.at.rows, inputs.at.columns].to(self.dtype) @ self.parameters["token"]
+
+    def logits(self, inputs):
+        return self.hidden(inputs) @ self.parameters["unembed"].transpose(1, 2)
+
+
+def test_a_body_of_ones_own_may_have_an_engine_of_its_own():
+    population = shaken(
+        Population(Bag(), Sizes(TASK.vocab_size, 8), (0, 1), "all", torch.device("cpu"), dtype=torch.float64)
+    )
+    batch = TASK.test_set()[:50]
+    ours, reference = results_by_place(population, batch), reference_results(population, batch)
+    assert ours.keys() == reference.keys() >= {"token", "unembed"}
+    for name, value in ours.items():
+        assert torch.allclose(value, reference[name], rtol=1e-6, atol=1e-9), name  # shares are float32
+    BagEngine.taken.clear()
+    runs = ice.train(TASK, Bag(), "all", **SHORT)
+    assert set(BagEngine.taken) == {2}, "both seeds at once"
+    assert runs.result["loss"][0] < math.log(TASK.vocab_size)

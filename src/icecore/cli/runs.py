@@ -167,7 +167,7 @@ def show_command(
     json: bool = JSON_OPTION,
 ) -> None:
     """Show a run's config, how far it is, and its result; or which runs a folder holds."""
-    from icecore.training.run_folder import CONFIG, RunFolder, read_config
+    from icecore.training.run_folder import CONFIG, RunFolder, phases_of, read_config
 
     folder = RunFolder(run)
     below = [] if folder.is_begun else sorted(path.parent for path in run.glob(f"**/{CONFIG}"))
@@ -184,7 +184,8 @@ def show_command(
     for part, value in config.items():
         print(f"{part}: {value}")
     if result is None:
-        print(f"unfinished, {rows[-1]['step'] if rows else 0} of {config['optimization'].get('steps')} steps logged")
+        steps = sum(phase["optimization"].get("steps", 0) for phase in phases_of(config))
+        print(f"unfinished, {rows[-1]['step'] if rows else 0} of {steps} steps logged")
     for name, value in (result or {}).items():
         print(f"{name}: {value}")
     if (result or {}).get("weights") == "float16":
@@ -192,7 +193,7 @@ def show_command(
 
 
 def list_runs(folder: Path, paths: "Sequence[Path]", json: bool) -> None:
-    from icecore.training.run_folder import RunFolder, read_config
+    from icecore.training.run_folder import RunFolder, phases_of, read_config
 
     rows = []
     for path in paths:
@@ -200,16 +201,17 @@ def list_runs(folder: Path, paths: "Sequence[Path]", json: bool) -> None:
             config, run = read_config(path), RunFolder(path)
             result = run.result() if run.is_complete else {}
             last = max((row["step"] for row in run.metrics()), default=0)
+            phases = phases_of(config)
             rows.append(
                 {
                     "run": str(path.relative_to(folder)),
                     "task": config["task"]["name"],
                     "model": config["model"]["name"],
                     **{name: config["model"]["settings"].get(name) for name in ("width", "layers", "init")},
-                    "trained": config["trainable"],
+                    "trained": ", then ".join(phase["trainable"] for phase in phases),
                     "seeds": config["seeds"],
-                    "step": config["optimization"]["steps"] if run.is_complete else last,
-                    "lr": config["optimization"]["lr"],
+                    "step": sum(phase["optimization"]["steps"] for phase in phases) if run.is_complete else last,
+                    "lr": phases[-1]["optimization"]["lr"],
                     "accuracy": result.get("accuracy"),
                 }
             )

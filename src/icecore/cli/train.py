@@ -65,6 +65,12 @@ def command(
         help="What trains: embeddings, all, unembed, embed, token+unembed, or roles with commas (token, position, "
         "unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out). All else is frozen.",
     ),
+    phases: str | None = typer.Option(
+        None,
+        metavar="WHAT:STEPS,...",
+        help="Train different parts one after the other, such as embeddings:5000,all:5000; all:5000:1e-4 also sets the "
+        "rate. In place of --trainable and --steps.",
+    ),
     seeds: str = typer.Option("1", help="How many seeds (10), or which (0,3,7). They train at once."),
     data_seed: int = typer.Option(0, help="Seed of the training data, which all seeds share."),
     steps: int | None = STEPS,
@@ -82,6 +88,11 @@ def command(
     with_body: bool = typer.Option(False, "--with-body", help="Keep the frozen weights too, not only their seed."),
     evaluate_every: int | None = typer.Option(None, help="Test accuracy every so many steps. Default: a tenth."),
     checkpoint_every: int | None = typer.Option(None, help="Save every so many steps. Default: a twentieth."),
+    probe: list[str] = typer.Option(
+        [],
+        metavar="FILE.py:FUNCTION",
+        help="A measurement of yours, taken before training and with every evaluation, into metrics.jsonl. Repeatable.",
+    ),
     accumulate: int = typer.Option(1, help="Compute each batch in so many parts: less memory, the same result."),
     json: bool = JSON_OPTION,
 ) -> None:
@@ -95,8 +106,9 @@ def command(
     train needle
     """
     from icecore.models import is_shipped
-    from icecore.own_files import of_the_users
+    from icecore.own_files import load_function, of_the_users
     from icecore.training import Intervals, config_of, pick_device, pick_precision, train_config
+    from icecore.training.probes import named_probes
 
     model_class = find_body(model)
     of_task, of_model = settings_given(context, task, model_class)
@@ -114,24 +126,52 @@ def command(
         clip=clip,
     )
     settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **optimization}
+    if phases is not None:
+        is_given = context.get_parameter_source("trainable")
+        require(steps is None, "--phases has the steps of each phase: drop --steps")
+        require(is_given is None or is_given.name != "COMMANDLINE", "--phases says what trains: drop --trainable")
+        settings["phases"] = parse_phases(phases)
     where = pick_device(device)
     config = config_of(
         made, chosen, trainable, parse_seeds(seeds), precision=pick_precision(precision, where, chosen), **settings
     )
+    probes = named_probes(load_function(each, "probe")[0] for each in probe)
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
-        announce(chosen, config.sizes, trainable)
-        if (advice := config.optimization.advice) is not None:
-            warn(advice)
+        for phase in config.phases:
+            announce(chosen, config.sizes, phase.trainable)
+            if (advice := phase.optimization.advice) is not None:
+                warn(advice)
         warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
     with (
-        watching(f"{made.name} {trainable}") if is_first else contextlib.nullcontext() as watch,
+        watching(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else of_the_users(f"{model} failed in training"),
     ):
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every)
-        runs = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate)
+        runs = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
     if is_first:
         report(runs, json)
+
+
+def parse_phases(text: str) -> list[dict[str, Any]]:
+    """Read `embeddings:500,all:500:1e-4`; roles without a number belong to the phase that follows: `q,k:500`."""
+    found: list[dict[str, Any]] = []
+    roles: list[str] = []
+    for word in text.split(","):
+        role, *numbers = (part.strip() for part in word.split(":"))
+        roles.append(role)
+        if not numbers:
+            continue
+        try:
+            phase = {"trainable": ",".join(roles), "steps": int(numbers[0])}
+            phase |= {"lr": float(numbers[1])} if len(numbers) > 1 else {}
+        except ValueError:
+            phase = {}
+        require(bool(phase) and len(numbers) <= 2, f"--phases takes WHAT:STEPS or WHAT:STEPS:RATE, got '{word}'")
+        found.append(phase)
+        roles = []
+    require(bool(found) and not roles, f"--phases must end with a number of steps, as in embeddings:500, got '{text}'")
+    return found
 
 
 def said(**given: Any) -> dict[str, Any]:
