@@ -7,8 +7,9 @@ BIN := .venv/bin
 demo: .venv/installed ## the claim on a laptop: floor, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
 
-test: .venv/installed ## the whole test suite
-	$(BIN)/python -m pytest
+test: .venv/installed ## the whole test suite, on two cores, then what computes with shapes and types checked
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not shapes"
+	ICECORE_CHECK_SHAPES=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m shapes
 
 lint: .venv/installed ## formatting, lint and types
 	$(BIN)/ruff format --check .
@@ -20,7 +21,7 @@ format: .venv/installed ## mend what lint can mend itself
 	$(BIN)/ruff check --fix .
 
 readme: .venv/installed ## tables and numbers of results in README and docs, from results/
-	$(BIN)/python -m icecore.reporting.documents README.md docs/*.md
+	$(BIN)/python -m icecore.paper.documents README.md docs/*.md
 
 clean: ## remove the environment and caches, keep runs
 	rm -rf .venv .pytest_cache .ruff_cache

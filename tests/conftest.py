@@ -1,24 +1,33 @@
-"""Every test runs with shapes and types of the package checked at its boundaries, where beartype is installed."""
+"""Every test runs with one thread that waits without spinning, and with a cache folder of its own.
 
-import importlib.util
+With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its boundaries: `make shapes`.
+"""
+
+import os
+import tempfile
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+CACHE = tempfile.TemporaryDirectory(prefix="icecore-cache-")
+os.environ["XDG_CACHE_HOME"] = CACHE.name
+
 from pathlib import Path
 
-import pytest
 from jaxtyping import install_import_hook
 
 import icecore
 
-# Where tensors are: typer tells no true types. Triton reads the source of its kernels, which must stay as it is.
-MODELS = Path(icecore.__file__).parent / "models"
-CHECKED = [f"icecore.models.{file.stem}" for file in MODELS.glob("*.py") if file.stem != "__init__"]
-if importlib.util.find_spec("beartype") is not None:  # a GPU's machine may lack it, and its tests run all the same
-    install_import_hook(["icecore.tasks", *CHECKED], "beartype.beartype")
+CHECKED = ("analysis", "models", "tasks", "training")  # where tensors are: typer tells no true types
+SOURCE = Path(icecore.__file__).parent
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """The kernels' tests in Triton's interpreter take a minute of one core, beside the others."""
-    for item in session.items:
-        if item.name == "test_the_kernels_in_tritons_interpreter" and not session.config.option.collectonly:
-            module = item.getparent(pytest.Module).obj  # type: ignore[union-attr]
-            if not module.HAS_GPU and not module.INTERPRETED:
-                module.begin_in_the_interpreter()
+def checked_modules() -> list[str]:
+    """Return the modules with tensors. Triton reads the source of its kernels, which must stay as it is."""
+    paths = [path for package in CHECKED for path in (SOURCE / package).rglob("*.py") if "kernels" not in str(path)]
+    modules = (path.relative_to(SOURCE.parent).with_suffix("") for path in paths)
+    return [".".join(path.parts) for path in modules if path.name != "__init__"]
+
+
+if os.environ.get("ICECORE_CHECK_SHAPES") == "1":
+    install_import_hook(checked_modules(), "shape_checks.check")

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+from icecore.paper import EXPERIMENTS
 from icecore.store import Records
-from icecore.sweeps import paper
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.scales import SCALES
+
+
+def cells_at(name: str, scale: str = "paper", preset: str = "released") -> list[Cell]:
+    """Make the cells of a table or figure."""
+    return [cell.made for cell in EXPERIMENTS[name].at(scale, preset)]
 
 
 def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, object]:
@@ -45,7 +49,7 @@ def remember(folder: Path, cell: Cell, seed: int, accuracy: float, **more: objec
 
 
 def remember_table3(folder: Path, normal: float, random: float, scale: str = "paper", preset: str = "released") -> None:
-    for cell in paper.table3(SCALES[scale], preset):
+    for cell in cells_at("table3", scale, preset):
         end, trained = (normal, 659_584) if cell.trainable == "all" else (random, 262_784)
         curve = {"steps": [100, 200, 300, 1000], "accuracy": [0.0, 0.5 * end, end, end]}
         for seed in range(2):

@@ -9,7 +9,7 @@ import torch
 import icecore as ice
 from icecore.cli import main
 from icecore.models import Transformer
-from icecore.store import load_tensors
+from icecore.store.tensors import load_tensors
 from icecore.tasks import Needle
 
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)

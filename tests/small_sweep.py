@@ -5,13 +5,14 @@ from pathlib import Path
 from icecore.models import Transformer
 from icecore.store import Records
 from icecore.sweeps import runner
-from icecore.sweeps.cells import Cell, Name
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.names import CellName
 from icecore.tasks import ModularAddition, Needle
 
 SMALL = {"steps": 6, "batch": 16, "warmup_steps": 2}
 CELLS = [
     Cell(
-        Name("modular-addition", "Random"),
+        CellName("modular-addition", "Random"),
         ModularAddition(modulus=11),
         Transformer(width=8),
         "embeddings",
@@ -19,7 +20,7 @@ CELLS = [
         SMALL,
     ),
     Cell(
-        Name("needle", "Normal"),
+        CellName("needle", "Normal"),
         Needle(max_pairs=2, values=9, vocabulary=20, test_size=20),
         Transformer(width=8),
         "all",

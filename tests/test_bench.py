@@ -41,8 +41,8 @@ def test_a_bench_divides_by_the_seeds_and_by_our_time(monkeypatch, capsys):
     monkeypatch.setattr("icecore.bench.train.bench_train", lambda *_: iter([row]))
     assert main(["bench", "--task", "needle", "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
-    assert "20.0 (5x)" in shown
-    assert "6.0 (2x)" in shown
+    assert "20 (5x)" in shown
+    assert "6 (2x)" in shown
 
 
 def test_a_bench_of_language_is_in_tokens_a_second_and_in_shares_of_the_product_rate(monkeypatch):

@@ -4,34 +4,34 @@ import json
 from pathlib import Path
 
 import pytest
-from made_up import record, record_of, recorded
+from made_up import cells_at, record, record_of, recorded
 
 from icecore.cli import main
 from icecore.models import Transformer
-from icecore.reporting.claims import Spent, claims_of, judge, spent_on
-from icecore.reporting.paper_numbers import BETWEEN, NUMBERS, SHORT_STRINGS_IN, SOLVED, Number
-from icecore.reporting.reasons import median_interval
-from icecore.reporting.share_claims import choices_of
+from icecore.paper import EXPERIMENTS, claims_of, evidence_of, spent_on, table1, table2, table4, table9
+from icecore.paper.accuracy import judge
+from icecore.paper.differences import median_interval
+from icecore.paper.evidence import Spent
+from icecore.paper.numbers import BETWEEN, SOLVED, Number
+from icecore.paper.scales import FOUR, PRESETS, SCALES
+from icecore.paper.shares import choices_of
+from icecore.paper.table1 import SHORT_STRINGS_IN
 from icecore.store import Records
-from icecore.sweeps import paper, variations
-from icecore.sweeps.entries import ENTRIES
-from icecore.sweeps.scales import SCALES
+from icecore.sweeps.names import CellName
 from icecore.tasks import make_task
 from icecore.tasks.parentheses import BALANCED
 
 
 def test_every_number_of_the_paper_has_a_cell_and_a_reason():
-    for name, wanted in NUMBERS.items():
-        make = ENTRIES[name].cells
-        assert make is not None
-        for scale in SCALES.values():
-            labels = {cell.label for cell in make(scale, "released")}
-            assert {number.cell for number in wanted} == labels
+    printed = {"table1": table1.NUMBERS, "table2": table2.NUMBERS, "table9": table9.NUMBERS}
+    for name, wanted in printed.items():
+        for scale in SCALES:
+            assert {number.cell for number in wanted} == {cell.name for cell in EXPERIMENTS[name].at(scale, "released")}
         assert all(number.tolerance.reason and number.tolerance.points > 0 for number in wanted)
-    assert [len(wanted) for wanted in NUMBERS.values()] == [20, 15, 6]
+    assert [len(wanted) for wanted in printed.values()] == [20, 15, 6]
 
 
-@pytest.mark.parametrize("preset", paper.PRESETS)
+@pytest.mark.parametrize("preset", PRESETS)
 def test_accuracies_are_compared_with_every_preset(tmp_path, preset):
     names = ["table1", "table2", "table9", "init", "rates"]
     claims = claims_of(names, "paper", preset, Records(tmp_path))
@@ -51,19 +51,22 @@ def test_table6_counts_parameters():
     assert claims["needle, F"].ours == 25_194_496
 
 
+ANY = CellName("needle", "Random")
+
+
 def test_verdicts():
-    solved = Number("x", 100.0, SOLVED)
+    solved = Number(ANY, 100.0, SOLVED)
     assert judge(solved, 99.2, "paper")[2] == "reproduced"
     assert judge(solved, 98.9, "paper")[2] == "differs"
     assert judge(solved, None, "paper")[2] == "not run"
-    assert judge(Number("x", 26.6, BETWEEN), 31.5, "paper")[2] == "reproduced"
+    assert judge(Number(ANY, 26.6, BETWEEN), 31.5, "paper")[2] == "reproduced"
     assert judge(solved, 96.0, "laptop")[2] == "reproduced"
-    assert judge(Number("x", 7.5, BETWEEN), 96.0, "laptop")[2] == "differs"
+    assert judge(Number(ANY, 7.5, BETWEEN), 96.0, "laptop")[2] == "differs"
     assert judge(None, 50.0, "paper")[2] == "nothing to compare with"
 
 
 def test_claims_are_medians_of_what_is_stored(tmp_path):
-    cell = paper.table1(SCALES["paper"], "released")[0]
+    cell = cells_at("table1")[0]
     Records(tmp_path).append(record_of(cell, seed, accuracy) for seed, accuracy in enumerate([1.0, 0.9, 0.995]))
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     assert len(claims) == 20
@@ -82,7 +85,7 @@ def test_claims_are_medians_of_what_is_stored(tmp_path):
 
 def test_precisions_are_not_mixed(tmp_path):
     """A seed run again in another precision stands beside the cell's number, and does not replace one of its seeds."""
-    cell = paper.table1(SCALES["paper"], "released")[0]
+    cell = cells_at("table1")[0]
     made = [(0, "bf16", 0.8), (1, "bf16", 0.9), (2, "bf16", 1.0), (0, "tf32", 1.0)]
     Records(tmp_path).append(record_of(cell, seed, accuracy, precision) for seed, precision, accuracy in made)
     claim = claims_of(["table1"], "paper", "released", Records(tmp_path))[0]
@@ -122,21 +125,15 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
 
 
 def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():
-    inits = {cell.label: vars(cell.model)["init"] for cell in paper.table2(SCALES["laptop"], "released")}
-    assert {label for label, init in inits.items() if init == "matched-all"} == {
-        f"{task}, E only" for task in paper.FOUR
-    }
+    inits = {cell.label: vars(cell.model)["init"] for cell in cells_at("table2", "laptop", "released")}
+    assert {label for label, init in inits.items() if init == "matched-all"} == {f"{task}, E only" for task in FOUR}
 
 
 def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
     assert "nothing of fig7 is recorded" in capsys.readouterr().err
-    of_widths = paper.fig7(SCALES["paper"], "released")[:20]
-    of_init = [
-        cell
-        for cell in variations.init(SCALES["paper"], "released")
-        if "released" not in cell.label or "lr" in cell.label
-    ]
+    of_widths = cells_at("fig7")[:20]
+    of_init = [cell for cell in cells_at("init") if "released" not in cell.label or "lr" in cell.label]
     recorded(tmp_path, of_widths + of_init[:9])
     files = [tmp_path / "a.png", tmp_path / "new" / "a.pdf"]
     flags = [part for file in files for part in ("--out", str(file))]
@@ -148,13 +145,13 @@ def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert {file.name for file in (tmp_path / "both").iterdir()} == {"fig7.png", "fig7.pdf"}
     assert main(["figure", "init", "--results", str(tmp_path), "--out", str(files[0]), "--json"]) == 0
     points = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
-    assert {point["line"] for point in points} == {"Random", "Random, lr 0.005", "Random, matched"}
+    assert {point["line"] for point in points} == {"Random", "Random, lr x5", "Random, matched"}
     assert main(["figure", "fig9", "--results", str(tmp_path)]) == 2
     assert main(["figure", "fig7", "--results", str(tmp_path), "--out", str(tmp_path / "a.xyz")]) == 2
 
 
 def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
-    cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
+    cells = {cell.label: cell for cell in cells_at("table4")}
     cell = cells["needle, Random 1024"]
     papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "final": (0.215, 0.016)}
     far = dict.fromkeys([*papers, "block1.stream"], (0.9, 0.5))
@@ -166,7 +163,7 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
     found = [claim for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
     assert [claim.cell for claim in found][:2] == ["needle, Random 1024, PC Emb", "needle, Random 1024, PC L1"]
     assert {claim.verdict for claim in found} == {"reproduced"}
-    first, second, *_ = choices_of(["table4"], "paper", "released", Records(tmp_path))
+    first, second, *_ = choices_of([(EXPERIMENTS["table4"], table4.SHARES)], evidence_of(Records(tmp_path)))
     assert (first.positions, first.last_layer, first.numbers) == ("read", "after", 6)
     assert first.difference == pytest.approx(0, abs=1e-6)
     assert first.within == first.numbers > second.within
@@ -176,7 +173,7 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
 
 
 def test_a_difference_is_explained_or_called_unexplained(tmp_path):
-    recorded(tmp_path, paper.table1(SCALES["paper"], "released"))
+    recorded(tmp_path, cells_at("table1"))
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "unexplained"
@@ -189,9 +186,9 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
 
     A wide spread is a reason too.
     """
-    cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}
-    changed = {cell.label: cell for cell in paper.table1(SCALES["paper"], "readme")}
-    lower = {cell.label: cell for cell in variations.rates(SCALES["paper"], "released")}
+    cells = {cell.label: cell for cell in cells_at("table1")}
+    changed = {cell.label: cell for cell in cells_at("table1", "paper", "readme")}
+    lower = {cell.label: cell for cell in cells_at("rates")}
     accuracies = {
         "parentheses, Normal 16": [0.9] * 3,
         "parentheses, Normal 1024": [0.8] * 3,
@@ -204,8 +201,8 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     rows += [(lower["parentheses, Normal 1024, lr 0.0001"], seed, 0.92) for seed in range(3)]  # the paper has 92.3
     in_tf32 = record_of(changed["decimal-addition, Random 16"], 0, 0.28, "tf32")
     Records(tmp_path).append([*(record_of(*row) for row in rows), in_tf32])
-    frozen = {cell.label: cell for cell in paper.table2(SCALES["paper"], "released")}
-    waves = {cell.label: cell for cell in variations.positions(SCALES["paper"], "released")}
+    frozen = {cell.label: cell for cell in cells_at("table2")}
+    waves = {cell.label: cell for cell in cells_at("positions")}
     in_modes = [("needle", 0.985), ("decimal-addition", 0.3)]  # the paper has 98.5 and 48.5
     Records(tmp_path).append(
         record_of(cell, seed, value)
@@ -239,7 +236,7 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     ],
 )
 def test_what_is_known_accounts_for_so_much_and_with_its_presets(tmp_path, preset, accuracy, is_known):
-    cells = {cell.label: cell for cell in paper.table1(SCALES["paper"], preset)}
+    cells = {cell.label: cell for cell in cells_at("table1", "paper", preset)}
     cell = cells["parentheses, Random 1024"]
     Records(tmp_path).append(record_of(cell, seed, accuracy) for seed in range(3))
     claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", preset, Records(tmp_path))}
@@ -255,7 +252,7 @@ def test_the_interval_of_a_median_is_by_counting():
 
 
 def test_one_seed_is_no_ground_to_look_for_reasons(tmp_path, capsys):
-    recorded(tmp_path, paper.table1(SCALES["paper"], "released"), seeds=1)
+    recorded(tmp_path, cells_at("table1"), seeds=1)
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "1 seed so far"
@@ -271,7 +268,7 @@ def test_a_record_without_its_config_is_named_and_skipped(tmp_path, capsys):
 
 
 def test_claims_say_what_their_runs_took(tmp_path, capsys):
-    cells = paper.table1(SCALES["paper"], "released")[:2]
+    cells = cells_at("table1")[:2]
     for cell, device, seconds in zip(cells, ("this", "that"), (120.0, 30.0), strict=True):
         for seed in range(2):
             config = cell.config((seed,), "bf16")
@@ -286,9 +283,7 @@ def test_claims_say_what_their_runs_took(tmp_path, capsys):
 
 
 def test_whole_answers_stand_beside_tokens(tmp_path):
-    cell = next(
-        cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "decimal-addition, Random 1024"
-    )
+    cell = next(cell for cell in cells_at("table1") if cell.label == "decimal-addition, Random 1024")
     for seed, share in enumerate((0.2, 0.9, 0.8)):
         made = {"setting": cell.setting, "seed": seed, "config": cell.config((seed,), "bf16").as_json(), "floors": {}}
         Records(tmp_path).append([record(str(seed), 1.0, exact_match=share, **made)])
@@ -297,35 +292,43 @@ def test_whole_answers_stand_beside_tokens(tmp_path):
 
 
 def test_a_line_without_a_style_of_its_own_is_drawn_too(tmp_path):
+    from icecore.reporting.figures.drawing import write
     from icecore.reporting.figures.widths import STYLES, Point, draw_widths, styles_of
 
     points = [
         Point("needle", line, width, (50.0, 60.0), 20.0, (16, 32)) for line in ("Random", "half") for width in (16, 32)
     ]
     assert list(styles_of(points)) == [*STYLES, "half"]
-    draw_widths(points, "a title", [tmp_path / "figure.svg"])
+    write(draw_widths(points, "a title"), [tmp_path / "figure.svg"])
     assert "half" in (tmp_path / "figure.svg").read_text()
 
 
-def test_initializations_are_told_apart_at_every_scale():
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_initializations_are_told_apart_at_every_scale(tmp_path, scale, preset):
     """A laptop's bodies are matched anyway, so that only what says released is on the line of the scripts."""
-    from icecore.reporting.figures.widths import line_of
+    own = "paper" if preset == "paper" else "released"
+    inits: dict[tuple[str, str, int], set[str]] = {}
+    for name in ("fig7", "init"):
+        for cell in cells_at(name, scale, preset):
+            assert isinstance(cell.model, Transformer)
+            if cell.name.kind == "Random":
+                Records(tmp_path).append([record_of(cell, 0, 0.5)])
+                inits.setdefault((cell.task.name, cell.setting, cell.model.width), set()).add(cell.model.init)
+    points = EXPERIMENTS["init"].figures["init"].points(evidence_of(Records(tmp_path), scale, preset))
+    assert len(points) == len(inits)
+    lines = {"matched" if "matched" in point.line else own for point in points}
+    assert lines == {init for each in inits.values() for init in each} == {own, "matched"}
+    for init in lines:
+        assert sum(("matched" in point.line) == (init == "matched") for point in points) == sum(
+            each == {init} for each in inits.values()
+        )
 
-    for scale in SCALES.values():
-        for preset in paper.PRESETS:
-            cells = variations.init(scale, preset) + paper.fig7(scale, preset)
-            lines = {(line_of(cell), cell.model.init) for cell in cells if isinstance(cell.model, Transformer)}
-            own = "paper" if preset == "paper" else "released"
-            assert {init for line, init in lines if "matched" not in line} <= {own}
-            assert {init for line, init in lines if "matched" in line} == {"matched"}
-            assert {cell.name.kind for cell in cells} == {"Random", "Normal"}
 
-
-def test_the_higher_rate_is_higher_at_every_scale():
-    for scale in SCALES.values():
-        cells = {cell.label: cell.config((0,), "fp32").optimization.lr for cell in variations.init(scale, "released")}
-        usual = cells["needle, Random 256, matched"]
-        assert cells[f"needle, Random 256, matched, lr {5 * usual:g}"] == 5 * usual
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_higher_rate_is_higher_at_every_scale(scale):
+    rates = {cell.label: cell.config((0,), "fp32").optimization.lr for cell in cells_at("init", scale)}
+    assert rates["needle, Random 256, matched, lr x5"] == 5 * rates["needle, Random 256, matched"]
 
 
 @pytest.mark.parametrize("preset", SHORT_STRINGS_IN)

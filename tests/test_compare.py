@@ -125,7 +125,8 @@ def test_a_table_has_dashes_ranges_and_counts():
         Point("needle", "Random", 16, (1.0, 2.0, 4.0), 5.0, (16, 32)),
         Point("needle", "Normal", 32, (9.0, 9.01), 5.0, (16, 32)),
     ]
-    assert table_of(cells, found, 3) == (
+    table = table_of(cells, found, 3)
+    assert (table.headings, table.rows) == (
         ("width", "16", "32"),
         [("Random", "2.0 (1.0 to 4.0)", "-"), ("Normal", "-", "9.0, 2 seeds"), ("U only", "-", "-")],
     )
@@ -172,7 +173,7 @@ def test_tasks_of_one_name_stand_apart(tmp_path, monkeypatch):
     ]
     assert ("reversal, Normal 16, seed 0", 2) in told
     cells = [cell for task in tasks for cell in comparison(task, bodies, ["all"])]
-    assert [row[0] for row in table_of(cells, found, 1)[1]] == [
+    assert [row[0] for row in table_of(cells, found, 1).rows] == [
         "reversal, length 5, Normal",
         "reversal, length 6, Normal",
     ]

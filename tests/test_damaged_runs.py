@@ -12,7 +12,7 @@ from small_runs import CPU, MODEL, SHORT, TASK, Stop, copied, same_weights, stop
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.store import digest
+from icecore.store.tensors import digest
 from icecore.sweeps import runner
 from icecore.training import RunFolder
 

@@ -1,41 +1,39 @@
 """Figures show what their labels say: each number on its line, above its width, beside its own floor."""
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from looking import bars_of, drawn, line_of
-from made_up import bits, record_of, remember_table3
+from made_up import bits, cells_at, record_of, remember_table3
 
 from icecore.analysis.circles import components, strongest_frequency
 from icecore.cli.demo import columns_of
 from icecore.errors import InputError
 from icecore.models import Transformer
+from icecore.paper import evidence_of
+from icecore.paper.fig4 import Trained, draw_languages
+from icecore.paper.fig6 import Imitated, draw_imitations
+from icecore.paper.fig7 import all_widths
+from icecore.paper.fig8 import Curve, curves_of, draw_curves
+from icecore.paper.table3 import MEASURES, PRINTED, Bits, bits_of, draw_bits
 from icecore.reporting.figures.demo import draw_demo
-from icecore.reporting.figures.imitation import draw_imitations
-from icecore.reporting.figures.language import draw_languages
-from icecore.reporting.figures.memorization import MEASURES, Bits, Curve, bits_of, curves_of, draw_bits, draw_curves
-from icecore.reporting.figures.widths import Point, all_widths_of, draw_widths
-from icecore.reporting.imitation_claims import Imitated
+from icecore.reporting.figures.widths import Point, draw_widths
 from icecore.reporting.inside import ANALYSES, Request
-from icecore.reporting.language_claims import Trained
-from icecore.reporting.paper_numbers import TABLE3
 from icecore.store import Records
-from icecore.sweeps import paper
 from icecore.sweeps.demo import Row
-from icecore.sweeps.scales import SCALES
 
 
-def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor(monkeypatch):
+def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor():
     points = [
         Point("needle", "Random", 16, (1.0, 2.0, 9.0), 20.0, (16, 32)),
         Point("needle", "Random", 32, (50.0,), 20.0, (16, 32)),
         Point("parentheses", "Random", 16, (70.0,), 97.0, (16, 32)),
     ]
-    first, second = drawn(monkeypatch, draw_widths, points, "a title", [Path("a.png")]).axes
+    panels: Any = draw_widths(points, "a title").axes
+    first, second = panels
     assert line_of(first, "Random") == [(16, 2.0), (32, 50.0)]
     (ladder,) = [line for line in first.lines if line.get_label().startswith("_")]
     assert (list(ladder.get_xdata()), list(ladder.get_ydata())) == ([16] * 3, [1.0, 2.0, 9.0])
@@ -48,20 +46,20 @@ def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor(monkeypat
 
 
 def test_points_of_a_figure_are_percentages_beside_the_best_rule(tmp_path):
-    cell = paper.fig7(SCALES["paper"], "released")[0]
+    cell = cells_at("fig7")[0]
     floors = {"floors": {"a rule": 0.2, "a better one": 0.3}}
     Records(tmp_path).append(record_of(cell, seed, value) | floors for seed, value in enumerate((0.5, 0.25)))
-    (point,) = all_widths_of("paper", "released", Records(tmp_path))
+    (point,) = all_widths(evidence_of(Records(tmp_path)))
     assert (point.line, point.width, point.values, point.floor) == ("Random", 16, (25.0, 50.0), 30.0)
 
 
-def test_figure_6_is_kl_against_the_targets_width(monkeypatch):
+def test_figure_6_is_kl_against_the_targets_width():
     points = [
         Imitated("Random", "256x3", 4, (0.1, 0.2, 0.6), {"uniform": 1.7, "mean_output": 1.2}),
         Imitated("Random", "256x3", 8, (0.9,), {"uniform": 2.0, "mean_output": 1.5}),
         Imitated("Normal", "256x3", 4, (0.05,), {}),
     ]
-    linear, logarithmic = drawn(monkeypatch, draw_imitations, points, "a title", [Path("a.png")]).axes
+    linear, logarithmic = draw_imitations(points, "a title").axes
     for panel in (linear, logarithmic):
         assert line_of(panel, "Random 256x3") == [(4, 0.2), (8, 0.9)]
         assert line_of(panel, "Normal 256x3") == [(4, 0.05)]
@@ -70,34 +68,35 @@ def test_figure_6_is_kl_against_the_targets_width(monkeypatch):
     assert (linear.get_yscale(), logarithmic.get_yscale()) == ("linear", "log")
 
 
-def test_bits_are_drawn_above_what_they_are_shared_among(tmp_path, monkeypatch):
+def test_bits_are_drawn_above_what_they_are_shared_among(tmp_path):
     remember_table3(tmp_path, 0.8, 0.05)
-    found = bits_of("paper", "released", Records(tmp_path))
+    found = bits_of(evidence_of(Records(tmp_path)))
     for kind, end, trained in (("Normal", 0.8, 659_584), ("Random", 0.05, 262_784)):
         own = {one.measure: one for one in found if one.kind == kind}
         assert {name: one.values for name, one in own.items()} == {
             name: (value,) * 2 for name, value in bits(end, trained, 659_584).items() if name in MEASURES
         }
         papers = {name: one.paper for name, one in own.items() if one.paper is not None}
-        assert papers == {"accuracy_bits_per_trained": TABLE3[f"{kind} 128"][3]}
+        assert papers == {"accuracy_bits_per_trained": PRINTED[kind][3]}
     some = [
         Bits("Random", "loss_bits_per_trained", (1.0, 2.0, 6.0), None),
         Bits("Normal", "accuracy_bits_per_trained", (3.0,), 3.5),
     ]
-    (panel,) = drawn(monkeypatch, draw_bits, some, "a title", [Path("a.png")]).axes
+    panels: Any = draw_bits(some, "a title").axes
+    (panel,) = panels
     assert bars_of(panel) == {"Random": [(0.8, 2.0)], "Normal": [(0.2, 3.0)]}
     assert [label.get_text() for label in panel.get_xticklabels()] == list(MEASURES.values())
     (line,) = panel.collections
     assert {y for segment in line.get_segments() for _, y in segment} == {3.5}
 
 
-def test_figure_8_is_the_median_accuracy_by_step(tmp_path, monkeypatch):
+def test_figure_8_is_the_median_accuracy_by_step(tmp_path):
     remember_table3(tmp_path, 0.8, 0.05)
-    curves = {curve.kind: curve for curve in curves_of("paper", "released", Records(tmp_path))}
+    curves = {curve.kind: curve for curve in curves_of(evidence_of(Records(tmp_path)))}
     assert curves["Normal"].steps == (100, 200, 300, 1000)
     assert curves["Normal"].values == ((0.0, 40.0, 80.0, 80.0),) * 2
     curve = Curve("Random", "paper", (10, 20), ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)))
-    (panel,) = drawn(monkeypatch, draw_curves, [curve], "a title", [Path("a.png")]).axes
+    (panel,) = draw_curves([curve], "a title").axes
     assert line_of(panel, "Random, preset paper") == [(10, 2.0), (20, 5.0)]
 
 
@@ -165,14 +164,14 @@ def test_components_that_a_narrow_embedding_does_not_have_are_refused():
         inside("modular", {}, {"trained": {"token": narrow}, "untrained": {"token": narrow}})
 
 
-def test_figure_4_has_a_line_for_each_depth(monkeypatch):
+def test_figure_4_has_a_line_for_each_depth():
     floors = {"unigram": 5.0, "bigram": 4.0}
     points = [
         Trained(kind, width, layers, (loss, loss + 0.1, loss + 0.5), floors, 3000, 20)
         for kind, layers, losses in (("Random", 2, (3.0, 2.5)), ("Random", 4, (2.9, 2.4)), ("Normal", 2, (2.0, 1.5)))
         for width, loss in zip((32, 64), losses, strict=True)
     ]
-    (panel,) = drawn(monkeypatch, draw_languages, points, "a title", [Path("a.png")]).axes
+    (panel,) = draw_languages(points, "a title").axes
     lines = {line.get_label(): line for line in panel.lines}
     assert line_of(panel, "Random, 2 layers") == [(32, 3.1), (64, 2.6)]
     assert line_of(panel, "Random, 4 layers") == [(32, 3.0), (64, 2.5)]

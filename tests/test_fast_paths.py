@@ -14,6 +14,8 @@ from icecore.training import Population
 from icecore.training.batches import prepare_batches
 from icecore.training.population import predict
 
+pytestmark = pytest.mark.shapes
+
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
 

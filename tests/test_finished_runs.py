@@ -12,7 +12,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import initialize
-from icecore.store import load_tensors, save_tensors
+from icecore.store.tensors import load_tensors, save_tensors
 from icecore.tasks import Needle
 from icecore.training import RunFolder, evaluate
 

@@ -2,18 +2,16 @@
 
 import json
 
-from made_up import record_of, recorded
+from made_up import cells_at, record_of, recorded
 
 from icecore.cli import main
-from icecore.reporting.claims import claims_of
-from icecore.reporting.grids import grid_of
+from icecore.paper import claims_of
+from icecore.paper.grid import grid_of
 from icecore.store import Records
-from icecore.sweeps import paper, variations
-from icecore.sweeps.scales import SCALES
 
 
 def test_the_grid_is_the_papers_layout(tmp_path, capsys):
-    recorded(tmp_path, [cell for cell in paper.table2(SCALES["paper"], "released") if "needle" in cell.label])
+    recorded(tmp_path, [cell for cell in cells_at("table2") if "needle" in cell.label])
     assert main(["claims", "table2", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "|  | U only | E only | E_token & U | floor |"
@@ -22,18 +20,18 @@ def test_the_grid_is_the_papers_layout(tmp_path, capsys):
 
 
 def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
-    cells = [*paper.fig7(SCALES["paper"], "released"), *variations.init(SCALES["paper"], "released")]
+    cells = [*cells_at("fig7"), *cells_at("init")]
     recorded(tmp_path, list({cell.setting: cell for cell in cells if "needle" in cell.label}.values()), seeds=2)
     assert main(["claims", "all", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "| width | 16 | 32 | 64 | 128 | 256 | 512 | 1024 | floor |" in lines
-    assert any(line.startswith("| needle, Random, matched, lr 0.005 |") for line in lines)
+    assert any(line.startswith("| needle, Random, matched, lr x5 |") for line in lines)
     assert "|  | PC Emb | PC L1 | PC L2 | neuron Emb | neuron L1 | neuron L2 |" in lines
 
 
 def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
     for preset in ("released", "readme", "paper"):
-        chosen = [cell for cell in paper.table1(SCALES["paper"], preset) if cell.label.endswith("Random 16")]
+        chosen = [cell for cell in cells_at("table1", "paper", preset) if cell.label.endswith("Random 16")]
         recorded(tmp_path / preset, chosen, seeds=2)
         assert main(["results", "merge", str(tmp_path / preset), "--results", str(tmp_path)]) == 0
     capsys.readouterr()
@@ -58,16 +56,14 @@ def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
 
 
 def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):
-    (cell,) = [
-        cell for cell in paper.table1(SCALES["paper"], "released") if cell.label == "decimal-addition, Random 16"
-    ]
+    (cell,) = [cell for cell in cells_at("table1") if cell.label == "decimal-addition, Random 16"]
     Records(tmp_path).append(record_of(cell, seed, 0.5) | {"exact_match": 0.25} for seed in range(2))
     assert main(["claims", "table1", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     assert "| decimal-addition (whole answers) |  | 25.0 |  |  |  |  |" in capsys.readouterr().out.splitlines()
 
 
 def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
-    cells = paper.table1(SCALES["paper"], "released")[:3]  # modular addition: 100.0, 1.3 and 100.0 in the paper
+    cells = cells_at("table1")[:3]  # modular addition: 100.0, 1.3 and 100.0 in the paper
     accuracies = zip(cells, (0.999, 0.5, 0.995), strict=True)
     Records(tmp_path).append(record_of(cell, seed, accuracy) for cell, accuracy in accuracies for seed in range(3))
     assert main(["claims", "table1", "fig7", "--summary", "--json", "--results", str(tmp_path)]) == 0
@@ -83,10 +79,10 @@ def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
 
 
 def test_a_row_of_several_floors_has_none_in_its_column(tmp_path):
-    for cell in paper.table2(SCALES["paper"], "released"):
+    for cell in cells_at("table2"):
         floor = 0.3 if cell.label == "needle, E only" else 0.2
         Records(tmp_path).append([record_of(cell, 0, 0.5) | {"floors": {"a rule": floor}}])
-    headings, rows = grid_of(claims_of(["table2"], "paper", "released", Records(tmp_path)))
-    floors = {row[0]: row[-1] for row in rows}
-    assert headings[-1] == "floor"
+    table = grid_of(claims_of(["table2"], "paper", "released", Records(tmp_path)))
+    floors = {row[0]: row[-1] for row in table.rows}
+    assert table.headings[-1] == "floor"
     assert (floors["needle"], floors["parentheses"]) == ("", "20.0")

@@ -18,6 +18,8 @@ from icecore.training.imitation_target import Target, target_network, target_num
 from icecore.training.population import losses
 from icecore.training.presets import preset_model
 
+pytestmark = pytest.mark.shapes
+
 CPU = torch.device("cpu")
 MODEL = Transformer(width=16, init="matched")
 ANSWER = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0625, 0.0625]).div(1.125).log()

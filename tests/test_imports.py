@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 
 # From the bottom up. A module may import from lower rows and from its own package, not from its row's others.
@@ -15,6 +17,7 @@ LAYERS = [
     {"training", "analysis"},
     {"sweeps", "bench"},
     {"reporting"},
+    {"paper"},
     {"cli"},
     {"__main__"},
 ]
@@ -56,6 +59,14 @@ def test_imports_go_downward_only():
     assert wrong == []
 
 
-def test_help_does_not_import_torch():
-    code = "import sys, icecore.cli as c; c.main(['--help']); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+@pytest.mark.parametrize("command", [["--help"], ["reproduce", "--list"], ["claims", "table1", "--grid"]], ids=str)
+def test_what_needs_no_torch_does_not_import_it(command, monkeypatch, tmp_path):
+    """Claims do so only the second time, when they remember the settings of cells."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    run = f"import sys, icecore.cli as c; assert c.main({command}) == 0; print('torch' in sys.modules)"
+    found = [
+        subprocess.run([sys.executable, "-c", run], cwd=SOURCE.parents[1], check=True, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert found[1].stdout.splitlines()[-1] == "False"
+    assert found[0].stdout.splitlines()[:-1] == found[1].stdout.splitlines()[:-1]

@@ -6,6 +6,8 @@ import torch
 from icecore.tasks import DecimalAddition, Imitation, Item, ModularAddition, Needle, Parentheses
 from icecore.tasks.parentheses import is_balanced
 
+pytestmark = pytest.mark.shapes
+
 
 def test_needle_as_in_the_papers_appendix():
     item = Item((128, 1, 129, 2, 130, 3, 131, 4, 159), (2,))

@@ -1,16 +1,11 @@
 """Kernels compute what their references do: on a GPU or, where there is none, in Triton's interpreter, in small."""
 
-import atexit
 import copy
 import dataclasses
-import functools
 import os
 import re
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import IO
 
 import pytest
 import torch
@@ -39,22 +34,11 @@ with_kernels = pytest.mark.skipif(not HAS_GPU and not INTERPRETED, reason="needs
 @pytest.mark.skipif(HAS_GPU or INTERPRETED, reason="runs the rest of this file where it cannot run by itself")
 def test_the_kernels_in_tritons_interpreter():
     pytest.importorskip("triton")
-    process, file = begin_in_the_interpreter()
-    code = process.wait(timeout=600)
-    output = Path(file.name).read_text()
-    assert code == 0, output[-4000:]
-    assert re.search(r"^\d\d passed, 8 skipped", output, re.MULTILINE), output[-1000:]
-
-
-@functools.cache
-def begin_in_the_interpreter() -> tuple[subprocess.Popen[bytes], IO[bytes]]:
-    """The rest of this file in a process of its own, and where it writes; conftest begins it beside the other tests."""
-    file = tempfile.NamedTemporaryFile(prefix="kernels-")  # noqa: SIM115, it is there as long as this process
-    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider", __file__]
+    command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist"]
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
-    atexit.register(process.kill)
-    return process, file
+    ended = subprocess.run([*command, __file__], env=environment, capture_output=True, text=True, timeout=600)
+    assert ended.returncode == 0, ended.stdout[-4000:]
+    assert re.search(r"^\d\d passed, 8 skipped", ended.stdout, re.MULTILINE), ended.stdout[-1000:]
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:

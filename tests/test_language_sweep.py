@@ -14,13 +14,13 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import Transformer
-from icecore.reporting.claims import claims_of
-from icecore.reporting.language_claims import table5_claims
-from icecore.store import Records
-from icecore.sweeps import language, variance
-from icecore.sweeps.entries import ENTRIES
-from icecore.sweeps.language import LANGUAGE, LanguageScale
-from icecore.sweeps.scales import SCALES, with_text
+from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper.evidence import Evidence
+from icecore.paper.scales import SCALES, LanguageScale
+from icecore.paper.table5 import TABLE5
+from icecore.store import INSIDE, Records
+from icecore.sweeps import extras
+from icecore.sweeps.cells import Cell
 from icecore.tasks import Language, Needle
 from icecore.training import RunFolder
 from icecore.training.presets import preset_model, preset_optimization
@@ -39,21 +39,28 @@ def tiny(monkeypatch) -> None:
     monkeypatch.setitem(SCALES, "laptop", replace(SCALES["laptop"], language=scale))
 
 
+def cells_on(text: Path, name: str = "fig4") -> list[Cell]:
+    """Make the paper's cells on this text, in short windows."""
+    scale = SCALES["paper"]
+    small = replace(scale, language=replace(scale.language, folder=str(text), window=70))
+    make = EXPERIMENTS[name].cells
+    assert make is not None
+    return [cell.made for cell in make(small, "released")]
+
+
 def test_the_papers_cells(text):
-    scale = with_text(SCALES["paper"], text).language
-    small = replace(scale, window=70)
-    cells = language.fig4(small, "released")
+    cells = cells_on(text)
     assert len(cells) == 2 * 2 * 6
     assert {(cell.model.width, cell.trainable) for cell in cells} >= {(32, "all"), (1024, "embeddings")}
-    assert {cell.setting for cell in language.table5(small, "released")} <= {cell.setting for cell in cells}
+    assert {cell.setting for cell in cells_on(text, "table5")} <= {cell.setting for cell in cells}
     steps = cells[0].config((0,), "fp32").optimization.steps
     assert steps == pytest.approx(20 * 3000 / (20 * 70), abs=1)
-    assert LANGUAGE["paper"].heads == 8
+    assert SCALES["paper"].language.heads == 8
 
 
 def test_without_a_text_it_says_how_to_make_one(tmp_path):
     with pytest.raises(InputError, match=r"there is no folder .*; make it with icecore prepare"):
-        ENTRIES["fig4"].cells(with_text(SCALES["paper"], tmp_path / "none"), "released")  # type: ignore[misc]
+        _ = EXPERIMENTS["fig4"].at("paper", "released", tmp_path / "none")[0].made
 
 
 @pytest.mark.usefixtures("tiny")
@@ -73,7 +80,7 @@ def test_from_training_to_claims_and_figure(text, tmp_path, capsys):
     records = Records(tmp_path / "kept").by_run().values()
     assert all(record["best_loss"] <= record["loss"] + 1e-9 for record in records)
     assert all(record["loss_per_byte"] == pytest.approx(record["loss"]) for record in records), "a token is a byte"
-    assert len(Records(tmp_path / "kept", name=variance.INSIDE).by_run()) == 4
+    assert len(Records(tmp_path / "kept", name=INSIDE).by_run()) == 4
     out = tmp_path / "fig4.png"
     figure = ["figure", "fig4", "--scale", "laptop", "--results", str(tmp_path / "kept"), "--out", str(out), "--json"]
     assert main(figure) == 0
@@ -121,8 +128,7 @@ def test_a_text_is_found_from_the_folders_above_its_run(text, tmp_path, monkeypa
 
 def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
     losses = {"Normal 32x2": 2.7, "Random 512x2": 2.64, "Normal 512x2": 1.6, "Random 512x4": 2.6}
-    scale = replace(with_text(SCALES["paper"], text).language, window=70)
-    for cell in language.fig4(scale, "released"):
+    for cell in cells_on(text):
         name = cell.label.removeprefix("language, ")
         if name in losses:
             config = cell.config((0,), "bf16")
@@ -176,7 +182,7 @@ def test_the_best_loss_is_among_all_that_were_measured_before_a_kill_too(text, t
 
 
 def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
-    cell = language.fig4(replace(LANGUAGE["paper"], folder=str(text), window=70), "released")[0]
+    cell = cells_on(text)[0]
     config = cell.config((0,), "bf16")
     made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": 2.5, "loss": 3.0}
     about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
@@ -186,7 +192,7 @@ def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
 
 
 def test_language_models_with_other_parts_trained_are_no_points_of_figure_4(text, tmp_path):
-    cell = language.fig4(replace(LANGUAGE["paper"], folder=str(text), window=70), "released")[0]
+    cell = cells_on(text)[0]
     about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
     for trainable, loss in (("embeddings", 2.5), ("unembed", 4.5)):
         one = replace(cell, trainable=trainable)
@@ -204,19 +210,20 @@ def test_table_5_is_of_four_layers():
         shares = {"embedding": (share, share)}
         return {"config": {"task": task, "model": model, "trainable": "all"}, "variance": {"read": shares}}
 
-    first = table5_claims([run(4, 0.3), run(2, 0.9), run(2, 0.9)], "paper", "released")[0]
+    evidence = Evidence(Records(Path("nowhere")))
+    object.__setattr__(evidence, "all_inside", [run(4, 0.3), run(2, 0.9), run(2, 0.9)])
+    first = TABLE5.claims_of(evidence)[0]
     assert (first.cell, first.ours, first.n) == ("language, Normal 512, PC Emb", pytest.approx(30), 1)
 
 
 def test_the_papers_language_models(text):
-    assert LANGUAGE["paper"].window == Language().window == 512
-    small = replace(LANGUAGE["paper"], folder=str(text), window=70)
-    for cell in language.fig4(small, "released"):
+    assert SCALES["paper"].language.window == Language().window == 512
+    for cell in cells_on(text):
         config = cell.config((0,), "bf16")
         optimization = config.optimization
         assert (optimization.lr, optimization.weight_decay, optimization.batch) == (6e-4, 0.1, 20)  # SOURCE: D.3
         assert config.sizes.positions == 1024
-    models = [cast(Any, cell.model) for cell in language.table5(small, "released")]
+    models = [cast(Any, cell.model) for cell in cells_on(text, "table5")]
     assert {(model.layers, model.width) for model in models} == {(4, 512)}
     assert preset_model(Language(), Transformer, "released") == {
         "width": 512,
@@ -227,6 +234,6 @@ def test_the_papers_language_models(text):
 
 
 def test_the_validation_loss_is_measured_twenty_times():
-    assert language.evaluate_every(Language(), 400) == 20
-    assert language.evaluate_every(Language(), 3) == 1
-    assert language.evaluate_every(Needle(), 400) is None
+    assert extras.evaluate_every(Language(), 400) == 20
+    assert extras.evaluate_every(Language(), 3) == 1
+    assert extras.evaluate_every(Needle(), 400) is None

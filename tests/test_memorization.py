@@ -8,26 +8,25 @@ from typing import Any
 
 import pytest
 import torch
-from made_up import remember, remember_table3
+from made_up import cells_at, remember, remember_table3
 from small_sweep import sweep
 
 from icecore.cli import main
 from icecore.models import Sizes, Transformer
-from icecore.reporting.claims import claims_of
-from icecore.reporting.imitation_claims import Imitated, shape_claim
-from icecore.reporting.memorization_claims import last_tenth, ratio_claim
-from icecore.reporting.paper_numbers import REPLICATION, TABLE3
+from icecore.paper import claims_of
+from icecore.paper.fig6 import REPLICATION, TARGET_WIDTHS, Imitated, shape_claim
+from icecore.paper.fig8 import last_tenth
+from icecore.paper.table3 import PRINTED, ratio_claim
 from icecore.store import Records
-from icecore.sweeps import memorized, paper, runner
-from icecore.sweeps.cells import Cell, Name
-from icecore.sweeps.paper import TARGET_WIDTHS
-from icecore.sweeps.scales import SCALES
+from icecore.sweeps import extras, runner
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.names import CellName
 from icecore.tasks import Memorization
 from icecore.training import Population, scored_losses
 from icecore.training.population import predict
 
 TINY = Cell(
-    Name("memorization", "Random", 128),
+    CellName("memorization", "Random", 128),
     Memorization(keys=8),
     Transformer(width=8),
     "embeddings",
@@ -55,9 +54,9 @@ def test_a_run_is_recorded_with_its_curve_and_its_bits(tmp_path):
 
 
 def test_only_memorization_is_followed():
-    assert memorized.evaluate_every(Memorization(), 168_000) == 2_000
-    (needle, *_) = [cell for cell in paper.table1(SCALES["paper"], "released") if "needle" in cell.label]
-    assert memorized.evaluate_every(needle.task, 10_000) is None
+    assert extras.evaluate_every(Memorization(), 168_000) == 2_000
+    (needle, *_) = [cell for cell in cells_at("table1") if "needle" in cell.label]
+    assert extras.evaluate_every(needle.task, 10_000) is None
 
 
 def test_losses_of_items_are_those_whose_mean_is_the_loss():
@@ -75,7 +74,7 @@ def test_losses_of_items_are_those_whose_mean_is_the_loss():
 
 
 def test_the_papers_numbers_agree_with_each_other():
-    for accuracy, memorized_bits, trained, of_each in TABLE3.values():
+    for accuracy, memorized_bits, trained, of_each in PRINTED.values():
         assert memorized_bits == pytest.approx(accuracy / 100 * 262_144 * 9, rel=1e-4)
         assert of_each == pytest.approx(memorized_bits / trained, abs=0.005)
     assert all(tuple(values) == TARGET_WIDTHS for values in REPLICATION.values())
@@ -84,7 +83,7 @@ def test_the_papers_numbers_agree_with_each_other():
 def test_presets_differ_in_rate_and_decay_and_the_body_in_its_count():
     rates = []
     for preset in ("released", "paper"):
-        normal, random = paper.table3(SCALES["paper"], preset)
+        normal, random = cells_at("table3", "paper", preset)
         optimization = normal.config((0,), "bf16").optimization
         assert (optimization.steps, optimization.batch) == (168_000, 2**15)
         rates.append((optimization.lr, optimization.weight_decay))
@@ -132,7 +131,7 @@ def test_figure_8_is_at_its_end(tmp_path):
 
 
 def remember_fig6(folder: Path, kl: dict[str, dict[int, float]], preset: str = "released") -> None:
-    for cell in paper.fig6(SCALES["paper"], preset):
+    for cell in cells_at("fig6", "paper", preset):
         kind = "Normal" if cell.trainable == "all" else "Random"
         task: Any = cell.task
         floors = {"uniform": 1.7, "mean_output": 1.2}
@@ -159,7 +158,7 @@ def test_a_flat_figure_6_differs(tmp_path):
 
 
 def test_students_and_targets_of_figure_6():
-    released, text = (paper.fig6(SCALES["paper"], preset) for preset in ("released", "paper"))
+    released, text = (cells_at("fig6", "paper", preset) for preset in ("released", "paper"))
     assert (len(released), len(text)) == (14, 28)
     settings = {cell.label: (cell.config((0,), "bf16").as_json(), cell.model) for cell in released + text}
     config, model = settings["imitation of 64, Normal 256x3"]
@@ -232,15 +231,15 @@ def test_a_ratio_has_the_seeds_of_the_fewer_and_two_tenths_of_room(factor, verdi
     def runs(bits_a_parameter: float, count: int) -> list[dict[str, Any]]:
         return [{"capacity": {"accuracy_bits_per_trained": bits_a_parameter}}] * count
 
-    papers = TABLE3["Normal 128"][3] / TABLE3["Random 128"][3]
-    claim = ratio_claim({"Normal 128": runs(factor * papers, 3), "Random 128": runs(1.0, 2)}, "paper")
+    papers = PRINTED["Normal"][3] / PRINTED["Random"][3]
+    claim = ratio_claim({"Normal": runs(factor * papers, 3), "Random": runs(1.0, 2)}, "paper")
     assert (claim.n, claim.verdict) == (2, verdict)
     few, many = Imitated("Random", "256x3", 4, (0.1,), {}), Imitated("Random", "256x3", 8, (0.4, 0.5, 0.6), {})
     assert {shape_claim("a ratio", *pair, 2.0, "a reason").n for pair in ((few, many), (many, few))} == {1}
 
 
 def test_a_figure_8_that_falls_at_its_end_is_not_at_its_end(tmp_path):
-    cell = paper.table3(SCALES["paper"], "released")[0]
+    cell = cells_at("table3")[0]
     curve = {"steps": [100, 900, 1000], "accuracy": [0.1, 0.9, 0.5]}
     remember(tmp_path, cell, 0, 0.5, curve=curve, trained_parameters=1)
     (claim,) = [claim for claim in claims_of(["fig8"], "paper", "released", Records(tmp_path)) if claim.n]

@@ -23,6 +23,8 @@ from icecore.models import (
 from icecore.models.base import initial_value
 from icecore.models.huggingface import from_huggingface, to_huggingface
 
+pytestmark = pytest.mark.shapes
+
 SMALL = Transformer(width=16, layers=3, heads=4)
 SIZES = Sizes(vocab_size=11, positions=9)
 

@@ -19,6 +19,8 @@ from icecore.process import settle
 from icecore.tasks import DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.training.config import name_of
 
+pytestmark = pytest.mark.shapes
+
 PINS = Path(__file__).with_name("pins.json")
 RESULTS = Path(__file__).parents[1] / "results"
 NEEDLE = Needle(max_pairs=3, values=9, vocabulary=20, test_size=40)

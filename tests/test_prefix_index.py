@@ -12,6 +12,8 @@ from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
 from icecore.training.batches import prepare_batches
 from icecore.training.stream import BatchStream, Stream
 
+pytestmark = pytest.mark.shapes
+
 OPEN, CLOSE, ASK = 1, 2, 3
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from looking import cells_of
-from made_up import record_of
+from made_up import cells_at, record_of
 from prepared_texts import prepare, stories_file
 from small_runs import MODEL, SHORT, TASK
 
@@ -23,8 +23,7 @@ from icecore.cli.watching import in_words, plain_lines, watching_many, watching_
 from icecore.models import Sizes, Transformer
 from icecore.reporting.inside import ANALYSES
 from icecore.store import Records
-from icecore.sweeps import paper, runner
-from icecore.sweeps.scales import SCALES
+from icecore.sweeps import runner
 from icecore.tasks import Needle
 from icecore.training.imitation_target import TargetNumbers
 from icecore.training.loop import Progress
@@ -115,7 +114,7 @@ def test_tables_of_tasks_have_each_number_below_its_heading(capsys):
 
 
 def test_a_row_of_claims_has_each_number_below_its_heading(tmp_path, capsys):
-    cell = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}["needle, Random 16"]
+    cell = {cell.label: cell for cell in cells_at("table1")}["needle, Random 16"]
     Records(tmp_path).append(record_of(cell, seed, value) for seed, value in enumerate((0.09, 0.06, 0.07)))
     assert main(["claims", "table1", "--markdown", "--results", str(tmp_path)]) == 0
     headings, _, *rows = capsys.readouterr().out.splitlines()

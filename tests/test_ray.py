@@ -18,8 +18,8 @@ from small_sweep import CELLS
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import Records
-from icecore.sweeps.cells import Name
 from icecore.sweeps.cluster import collect, require_answer
+from icecore.sweeps.names import CellName
 from icecore.sweeps.runner import Failure, Measured, Planned
 
 pytest.importorskip("ray", reason="needs the extra ray")
@@ -131,7 +131,7 @@ def test_what_fails_on_a_worker_is_told_and_the_rest_is_recorded(tmp_path):
             raise found
         return found
 
-    waiting = {name: Planned(replace(CELLS[0], name=Name(name, "Normal")), (0,)) for name in given}
+    waiting = {name: Planned(replace(CELLS[0], name=CellName(name, "Normal")), (0,)) for name in given}
     failures: list[Failure] = []
     done: list[tuple[str, list[float]]] = []
     only = SimpleNamespace(wait=lambda names, num_returns: (names[-num_returns:], []), get=get, exceptions=exceptions)

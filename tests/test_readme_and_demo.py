@@ -1,6 +1,7 @@
 """What the README shows runs, and the demo ends in its table, its JSON and its picture."""
 
 import contextlib
+import functools
 import json
 import re
 import shlex
@@ -14,8 +15,9 @@ from icecore.cli import main
 from icecore.errors import Interrupted
 from icecore.models import Transformer
 from icecore.sweeps import demo
-from icecore.sweeps.laptop import Size, Training
+from icecore.sweeps.laptop import LaptopRecipe, Training
 from icecore.tasks import ModularAddition, Needle, Parentheses
+from icecore.training import config_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -85,6 +87,9 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
     places = {"RUN": text_run if words[0] == "sample" else run, "DIR": workspace / "results"}
     places |= {"DIR": workspace / "new"} if words[0] in ("keep", "export", "analyze") else {}
     places |= {"DIR": workspace / "exported"} if words[0] == "export" else {}
+    if words[0] == "bench":  # the paper's batches take seconds a step
+        monkeypatch.setattr("icecore.bench.train.config_of", functools.partial(config_of, batch=16))
+        monkeypatch.setattr("icecore.bench.language.config_of", functools.partial(config_of, batch=1))
     assert main([str(places.get(word, word)) for word in words]) == 0
 
 
@@ -94,13 +99,13 @@ def interrupt(*_arguments: object, **_settings: object) -> None:
 
 SHORT = Training(steps=3, lr=1e-2)
 SMALL = (
-    Size(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT, SHORT),
-    Size(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT, SHORT),
+    LaptopRecipe(ModularAddition(modulus=11), 32, SHORT, SHORT, SHORT, SHORT, SHORT),
+    LaptopRecipe(Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), 16, SHORT, SHORT, SHORT, SHORT, SHORT),
 )
 
 
 def test_the_demo_ends_in_a_table_a_picture_and_json(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(demo, "SIZES", SMALL)
+    monkeypatch.setattr(demo, "RECIPES", SMALL)
     monkeypatch.setattr(demo, "UNEMBED_STEPS", 3)
     assert main(["demo", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -119,7 +124,7 @@ def test_the_demo_ends_in_a_table_a_picture_and_json(monkeypatch, tmp_path, caps
 
 
 def test_the_demo_trains_what_it_says():
-    for size in demo.SIZES:
+    for size in demo.RECIPES:
         runs = demo.runs_of(size)
         assert {name: run["trainable"] for name, run in runs.items()} == {
             "random": "embeddings",
@@ -127,7 +132,7 @@ def test_the_demo_trains_what_it_says():
             "unembed_only": "unembed",
         }
     assert demo.total_steps() == sum(
-        3 * size.random.steps + 3 * size.normal.steps + demo.UNEMBED_STEPS for size in demo.SIZES
+        3 * size.random.steps + 3 * size.normal.steps + demo.UNEMBED_STEPS for size in demo.RECIPES
     )
 
 
@@ -139,7 +144,7 @@ def test_the_demo_has_the_size_that_the_readme_says():
 def test_the_demos_floor_is_the_best_rule(monkeypatch, tmp_path):
     short = Training(steps=3, lr=1e-2)
     task = Parentheses(max_pairs=4, min_length=4, test_size=50)
-    monkeypatch.setattr(demo, "SIZES", (Size(task, 16, short, short, short, short, short),))
+    monkeypatch.setattr(demo, "RECIPES", (LaptopRecipe(task, 16, short, short, short, short, short),))
     monkeypatch.setattr(demo, "UNEMBED_STEPS", 3)
     (row,) = demo.run_demo(tmp_path, lambda *_: lambda _: None)
     floors = task.floors()

@@ -17,7 +17,7 @@ from small_sweep import CELLS, sweep
 
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.reporting.claims import claims_of, spent_on
+from icecore.paper import claims_of, spent_on
 from icecore.store import Record, Records
 
 

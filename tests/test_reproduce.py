@@ -10,20 +10,21 @@ import time
 from pathlib import Path
 
 import pytest
+from made_up import cells_at
 from small_sweep import CELLS, SMALL, sweep
 
 from icecore.cli import main
 from icecore.cli.sweeps import DEFAULT_RESULTS
 from icecore.errors import Interrupted
 from icecore.models import LSTM, Transformer
+from icecore.paper import EXPERIMENTS
+from icecore.paper.scales import PRESETS, laptop_training
 from icecore.store import Records, write_json
-from icecore.sweeps import paper, runner
-from icecore.sweeps.cells import Cell, Name
+from icecore.sweeps import runner
+from icecore.sweeps.cells import Cell
 from icecore.sweeps.cluster import train_on_worker
-from icecore.sweeps.entries import ENTRIES
-from icecore.sweeps.laptop import size_of, small_task, small_training
-from icecore.sweeps.paper import PRESETS
-from icecore.sweeps.scales import SCALES
+from icecore.sweeps.laptop import recipe_for, small_task
+from icecore.sweeps.names import CellName
 
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
 
@@ -65,7 +66,7 @@ def test_a_seed_has_one_name_in_every_population(tmp_path):
 
 
 def test_cells_that_share_a_setting_are_run_once():
-    cells = paper.table1(SCALES["paper"], "released") + paper.fig7(SCALES["paper"], "released")
+    cells = cells_at("table1") + cells_at("fig7")
     settings = [cell.setting for cell in cells]
     assert len(settings) == 20 + 56
     assert len(set(settings)) == 20 + 56 - 16, "the 16 transformers of table 1 are in figure 7 too"
@@ -132,7 +133,7 @@ def test_seeds_that_began_together_go_on_together_when_more_are_wanted(tmp_path)
 
 def test_a_failure_is_reported_and_the_sweep_goes_on(tmp_path):
     hopeless = Cell(
-        Name("hopeless", "Random"), CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38}
+        CellName("hopeless", "Random"), CELLS[0].task, CELLS[0].model, "embeddings", "released", {**SMALL, "lr": 1e38}
     )
     records = Records(tmp_path)
     populations = runner.missing([hopeless, CELLS[1]], 1, records, "fp32", "cpu")
@@ -165,7 +166,7 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run(command("whole"), check=True, capture_output=True, env=environment, timeout=120)
     rng = random.Random(0)
-    for recorded in sorted(rng.choices(range(9), k=int(os.environ.get("ICECORE_KILLS", "3")))):
+    for recorded in sorted(rng.choices(range(9), k=int(os.environ.get("ICECORE_KILLS", "1")))):
         process = subprocess.Popen(
             command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
         )
@@ -185,10 +186,11 @@ def test_a_sweep_killed_at_random_moments_ends_as_one_that_was_not(tmp_path):
 @pytest.mark.parametrize("scale", ["paper", "laptop"])
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_entry_has_its_cells_under_every_preset(scale, preset):
-    for entry in ENTRIES.values():
-        if entry.cells is not None and not entry.needs_text:
-            labels = [cell.label for cell in entry.cells(SCALES[scale], preset)]
-            assert len(set(labels)) == len(labels)
+    for experiment in EXPERIMENTS.values():
+        cells = experiment.at(scale, preset)
+        assert len({cell.name for cell in cells}) == len(cells)
+        if not experiment.needs_text:
+            assert len({cell.made.setting for cell in cells}) <= len(cells)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_a_run_is_looked_into_while_its_weights_are_at_hand(tmp_path):
 
 
 def test_a_cell_is_trained_with_its_preset(tmp_path):
-    cell = Cell(Name("modular-addition", "LSTM"), CELLS[0].task, LSTM(width=8), "all", "paper", SMALL)
+    cell = Cell(CellName("modular-addition", "LSTM"), CELLS[0].task, LSTM(width=8), "all", "paper", SMALL)
     sweep(tmp_path, tmp_path / "runs", seeds=1, cells=[cell])
     (one,) = Records(tmp_path).read()
     assert one["setting"] == cell.setting
@@ -239,8 +241,8 @@ def test_a_cell_is_trained_with_its_preset(tmp_path):
 
 
 def test_a_laptops_models_are_trained_each_in_its_own_way():
-    size = size_of("needle")
-    assert len({str(vars(size)[kind]) for kind in ("random", "normal", "narrow", "lstm", "embed")}) == 5
+    recipe = recipe_for("needle")
+    assert len({str(vars(recipe)[kind]) for kind in ("random", "normal", "narrow", "lstm", "embed")}) == 5
     for model, trainable, kind in (
         (LSTM(width=128), "all", "lstm"),
         (Transformer(width=128), "embeddings", "random"),
@@ -250,8 +252,8 @@ def test_a_laptops_models_are_trained_each_in_its_own_way():
         (Transformer(width=128), "all", "normal"),
         (Transformer(width=8), "all", "narrow"),
     ):
-        assert small_training("needle", model, trainable) == {"batch": size.batch, **vars(vars(size)[kind])}
-    inits = [vars(small_task("imitation", preset))["target_init"] for preset in paper.PRESETS]
+        assert laptop_training("needle", model, trainable) == {"batch": recipe.batch, **vars(vars(recipe)[kind])}
+    inits = [vars(small_task("imitation", preset))["target_init"] for preset in PRESETS]
     assert inits == ["released", "released", "text"]
     assert {scale.value: str(folder) for scale, folder in DEFAULT_RESULTS.items()} == {
         "paper": "results",

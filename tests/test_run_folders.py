@@ -19,7 +19,8 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import Sizes
-from icecore.store import load_tensors, write_json
+from icecore.store import write_json
+from icecore.store.tensors import load_tensors
 from icecore.tasks import ModularAddition
 from icecore.training import Optimization, Phase, RunConfig, RunFolder, evaluate, run_folder
 
@@ -59,7 +60,7 @@ def test_killed_at_random_moments_nothing_is_lost(tmp_path, capsys):
 
     ICECORE_KILLS=25 kills more often.
     """
-    planned_kills = int(os.environ.get("ICECORE_KILLS", "5"))
+    planned_kills = int(os.environ.get("ICECORE_KILLS", "2"))
     steps = 120 * planned_kills
     common = ["train", "needle", *FLAGS, "--steps", str(steps), "--checkpoint-every", "3"]
     expected = run_json(capsys, *common, "--out", tmp_path / "whole", "--json")

@@ -18,6 +18,8 @@ from icecore.training.replay import fixed, tensors_of
 from icecore.training.steps import Steps, copy_all
 from icecore.training.stream import BatchStream, Stream
 
+pytestmark = pytest.mark.shapes
+
 
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_steps_are_those_of_a_plain_loop_with_torchs_adamw(trainable):

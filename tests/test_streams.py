@@ -21,6 +21,8 @@ from icecore.tasks.holdout import HeldOut
 from icecore.tasks.parentheses import plain_balanced
 from icecore.tasks.parenthesis_strings import balanced_strings
 
+pytestmark = pytest.mark.shapes
+
 STREAMING = [
     task_class(**task_class.presets[preset])
     for task_class in (Needle, DecimalAddition, Parentheses)

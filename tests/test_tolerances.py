@@ -3,59 +3,65 @@
 from typing import Any, cast
 
 import pytest
-from made_up import record, record_of, recorded
+from made_up import cells_at, record, record_of, recorded
 
-from icecore.reporting.claims import claims_of, judge
-from icecore.reporting.paper_numbers import BETWEEN, FAILED, KNOWN, NUMBERS, SHARES, SOLVED, TABLE2, Number
-from icecore.reporting.share_claims import choices_of
+from icecore.paper import EXPERIMENTS, claims_of, evidence_of, table1, table2, table4
+from icecore.paper.accuracy import judge
+from icecore.paper.numbers import BETWEEN, FAILED, SOLVED, Number
+from icecore.paper.shares import choices_of
 from icecore.store import Records
-from icecore.sweeps import paper, variations
-from icecore.sweeps.scales import SCALES
+from icecore.sweeps.names import CellName
 
 
 def test_tolerances_are_those_that_were_fixed_beforehand():
     assert (SOLVED.points, FAILED.points, BETWEEN.points) == (1, 2, 5)
-    chosen = [one for name in ("table1", "table2") for one in NUMBERS[name] if "LSTM" not in one.cell]
+    chosen = [one for one in (*table1.NUMBERS, *table2.NUMBERS) if one.cell.kind != "LSTM"]
     assert {one.paper for one in chosen if one.tolerance is SOLVED} == {100.0, 98.5}
     assert {one.paper for one in chosen if one.tolerance is FAILED} == {0.4, 1.2, 1.3}
-    assert judge(Number("x", 100.0, SOLVED), 99.0, "paper")[2] == "reproduced", "at most so many points"
+    assert judge(Number(CellName("needle", "Random"), 100.0, SOLVED), 99.0, "paper")[2] == "reproduced", (
+        "at most so many points"
+    )
 
 
 def test_two_seeds_are_no_ground_to_look_for_reasons(tmp_path):
-    recorded(tmp_path, paper.table1(SCALES["paper"], "released"), seeds=2)
+    recorded(tmp_path, cells_at("table1"), seeds=2)
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "2 seeds so far"
 
 
 def test_what_is_missing_explains_no_number_above_the_papers():
-    (number,) = [number for number in TABLE2 if number.cell == "parentheses, U only"]  # 92.3
-    known = KNOWN[number.cell]
+    (number,) = [one for one in table2.NUMBERS if one.cell == CellName("parentheses", "U only")]  # 92.3
+    known = table2.KNOWN[number.cell]
     assert known.accounts_for(number, [84.0], "released")
     assert not known.accounts_for(number, [99.0], "released")
 
 
 @pytest.mark.parametrize("scale", ["paper", "laptop"])
 def test_gains_are_those_of_their_labels(scale):
-    cells = variations.gain(SCALES[scale], "released")
+    cells = cells_at("gain", scale, "released")
     assert len(cells) == 4 * 3 * 4
     assert all(cell.label.endswith(f"gain {cast(Any, cell.model).gain:g}") for cell in cells)
     assert {cast(Any, cell.model).gain for cell in cells} == {0.5, 1, 2, 4}
 
 
 def test_a_share_beyond_its_tolerance_is_not_counted_as_within(tmp_path):
-    cells = {cell.label: cell for cell in paper.table4(SCALES["paper"], "released")}
+    cells = {cell.label: cell for cell in cells_at("table4")}
     cell = cells["needle, Random 1024"]
     places: dict[str, list[float]] = {}
-    for share in SHARES["table4"]:
-        if share.cell == cell.label:
+    for share in table4.SHARES:
+        if share.cell == cell.name:
             off = 0.9 if share.kind == "directions" else 1.1  # of the tolerance
             value = (share.paper + off * share.tolerance.points) / 100
             places.setdefault(share.place, [0.0, 0.0])[share.kind != "directions"] = value
     config = cell.config((0,), "bf16")
     made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "variance": {"read": places}}
     Records(tmp_path, name="inside.jsonl").append([record(config.run_id, **made)])
-    (choice,) = [one for one in choices_of(["table4"], "paper", "released", Records(tmp_path)) if one.numbers == 6]
+    (choice,) = [
+        one
+        for one in choices_of([(EXPERIMENTS["table4"], table4.SHARES)], evidence_of(Records(tmp_path)))
+        if one.numbers == 6
+    ]
     assert (choice.positions, choice.last_layer, choice.within) == ("read", "after", 3)
     verdicts = [claim.verdict for claim in claims_of(["table4"], "paper", "released", Records(tmp_path)) if claim.n]
     assert verdicts == ["reproduced"] * 3 + ["differs"] * 3
@@ -63,7 +69,7 @@ def test_a_share_beyond_its_tolerance_is_not_counted_as_within(tmp_path):
 
 def test_what_was_changed_is_compared_in_the_same_precision(tmp_path):
     cells, changed = (
-        {cell.label: cell for cell in paper.table1(SCALES["paper"], preset)}["parentheses, Normal 16"]
+        {cell.label: cell for cell in cells_at("table1", "paper", preset)}["parentheses, Normal 16"]
         for preset in ("released", "readme")
     )
     rows = [record_of(cells, seed, 0.9) for seed in range(3)] + [record_of(changed, seed, 0.5) for seed in range(2)]
@@ -74,7 +80,7 @@ def test_what_was_changed_is_compared_in_the_same_precision(tmp_path):
 
 
 def test_a_number_that_another_precision_has_is_explained(tmp_path):
-    cell = {cell.label: cell for cell in paper.table1(SCALES["paper"], "released")}["parentheses, Normal 16"]
+    cell = {cell.label: cell for cell in cells_at("table1")}["parentheses, Normal 16"]
     for accuracy, is_explained in ((0.8, False), (1.0, True)):  # the paper has 100.0
         folder = tmp_path / str(accuracy)
         Records(folder).append(record_of(cell, seed, 0.9) for seed in range(4))

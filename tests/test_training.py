@@ -17,6 +17,8 @@ from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
 from icecore.training.stream import Stream
 
+pytestmark = pytest.mark.shapes
+
 CPU = torch.device("cpu")
 TASK = Needle(max_pairs=3, values=20, vocabulary=40, test_size=200)
 MODEL = Transformer(width=16, init="matched")

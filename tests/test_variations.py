@@ -3,16 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from made_up import record
+from made_up import cells_at, record
 
-from icecore.reporting.claims import claims_of
+from icecore.paper import claims_of
 from icecore.store import Records
-from icecore.sweeps import paper, variations
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.scales import SCALES
 from icecore.training.identity import differences
-
-SCALE = SCALES["paper"]
 
 
 def by_label(cells: list[Cell]) -> dict[str, Cell]:
@@ -24,40 +20,40 @@ def changes(cell: Cell, other: Cell) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "batch", "expected"),
+    ("name", "expected"),
     [
         # 37,620 training items: 10 batches of 4,000 an epoch, the last one smaller, or 3 of 16,000.
-        ("modular-addition, Normal 16", "16,000", ["batch 16000, not 4000", "steps 15000, not 50000"]),
-        ("needle, E_token & U", "4,000", ["batch 4000, not 1000"]),
-        ("parentheses, LSTM 1024", "4,000", ["batch 4000, not 1000"]),
+        ("modular-addition, Normal 16", ["batch 16000, not 4000", "steps 15000, not 50000"]),
+        ("needle, E_token & U", ["batch 4000, not 1000"]),
+        ("parentheses, LSTM 1024", ["batch 4000, not 1000"]),
     ],
 )
-def test_a_larger_batch_goes_as_often_through_a_finite_set(name, batch, expected):
-    usual = by_label(paper.table1(SCALE, "released") + paper.table2(SCALE, "released"))[name]
-    larger = by_label(variations.batches(SCALE, "released"))[f"{name}, batch {batch}"]
+def test_a_larger_batch_goes_as_often_through_a_finite_set(name, expected):
+    usual = by_label(cells_at("table1") + cells_at("table2"))[name]
+    larger = by_label(cells_at("batches"))[f"{name}, batch x4"]
     assert changes(larger, usual) == [f"optimization.{change}" for change in expected]
 
 
 def test_97_tokens_are_gone_through_as_often_as_199():
-    usual = by_label(paper.table4(SCALE, "released"))["modular-addition, Normal 1024"]
-    fewer = by_label(variations.modulus(SCALE, "released"))["modular-addition, Normal 1024, modulus 97"]
+    usual = by_label(cells_at("table4"))["modular-addition, Normal 1024"]
+    fewer = by_label(cells_at("modulus"))["modular-addition, Normal 1024, modulus 97"]
     # 8,938 items: 3 batches of 4,000.
     assert changes(fewer, usual) == ["optimization.steps 15000, not 50000", "task.settings.modulus 97, not 199"]
     assert fewer.is_looked_into
 
 
 def test_sinusoidal_positions_change_nothing_else():
-    usual = by_label(paper.table2(SCALE, "released"))
-    for cell in variations.positions(SCALE, "released"):
-        changed = changes(cell, usual[str(replace(cell.name, more=""))])
+    usual = by_label(cells_at("table2"))
+    for cell in cells_at("positions"):
+        changed = changes(cell, usual[str(replace(cell.name, variant=""))])
         assert changed == ["model.settings.position_init sinusoidal, not None"]
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_shares_with_a_change_stand_beside_those_that_differ(tmp_path, seeds):
     """Three seeds with the paper's number are a ground for a reason, two are not."""
-    usual = by_label(paper.table4(SCALE, "released"))["modular-addition, Normal 1024"]
-    fewer = by_label(variations.modulus(SCALE, "released"))["modular-addition, Normal 1024, modulus 97"]
+    usual = by_label(cells_at("table4"))["modular-addition, Normal 1024"]
+    fewer = by_label(cells_at("modulus"))["modular-addition, Normal 1024, modulus 97"]
     for cell, of_embedding, count in ((usual, 0.6, 3), (fewer, 0.45, seeds)):  # the paper has 42.0
         shares = {"embedding": (of_embedding, 0.038), "block0.stream": (0.5, 0.016), "final": (0.138, 0.034)}
         for seed in range(count):

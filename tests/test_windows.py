@@ -20,6 +20,8 @@ from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.steps import Steps
 from icecore.training.stream import BatchStream, Stream
 
+pytestmark = pytest.mark.shapes
+
 CPU = torch.device("cpu")
 VOCABULARY = 23
 

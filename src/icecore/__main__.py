@@ -45,6 +45,8 @@ def settle_streams() -> None:
 
 
 def run() -> None:
+    # Threads that spin while they wait for each other cost a busy machine several times the work; set before torch.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     settle_streams()
     try:
         from icecore.cli import main  # takes a while, in which Ctrl-C may come

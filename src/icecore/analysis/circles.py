@@ -33,7 +33,7 @@ class Circles:
 KEY_TIMES = 3.0
 
 
-def components(embedding: Float[Tensor, "number width"], count: int = 4) -> Float[Tensor, "number {count}"]:
+def components(embedding: Float[Tensor, "number width"], count: int = 4) -> Float[Tensor, "number component"]:
     """The numbers' coordinates on the first principal components."""
     centred = (embedding - embedding.mean(dim=0)).double()
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)

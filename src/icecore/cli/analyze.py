@@ -92,9 +92,7 @@ def show(analyses: "Mapping[str, Analysis]", found: "Mapping[str, Result]") -> N
     """The tables of each analysis."""
     for name, result in found.items():
         for table in analyses[name].tables(result):
-            print_table(table.title, table.columns, table.rows)
-            for note in table.notes:
-                print(note)
+            print_table(table)
 
 
 def parse_components(text: str) -> tuple[int, int]:

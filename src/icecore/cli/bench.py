@@ -11,6 +11,8 @@ import typer
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
 from icecore.cli.settings import checked_task
 from icecore.errors import require
+from icecore.reporting.bench_tables import bench_table
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     import torch
@@ -93,11 +95,11 @@ def bench_data(json: bool) -> None:
     if json:
         print_json({"rows": [dataclasses.asdict(row) | {"ratio": row.ratio} for row in rows]})
         return
-    print_table(
-        "Training items sampled per second on the CPU",
-        {"task": "left", "tensors": "right", "plain Python": "right", "ratio": "right"},
-        ((row.task, f"{row.items_per_s:,.0f}", f"{row.python_items_per_s:,.0f}", f"{row.ratio:.1f}") for row in rows),
-    )
+    cells = [
+        (row.task, f"{row.items_per_s:,.0f}", f"{row.python_items_per_s:,.0f}", f"{row.ratio:.1f}") for row in rows
+    ]
+    headings = ("task", "tensors", "plain Python", "ratio")
+    print_table(Table("Training items sampled per second on the CPU", headings, cells, left=("task",)))
 
 
 def what_to_time(
@@ -112,8 +114,10 @@ def what_to_time(
     return where, pick_precision(precision, where), cases_for(where, task, width)
 
 
-def kept_rows(made: Iterator[Row], total: int, label: str, device: str, out: Path | None, json: bool) -> list[Row]:
-    """The rows as they come, each written to `out` at once; with `json`, printed in the end."""
+def kept_rows(
+    made: Iterator[Row], total: int, label: str, device: str, out: Path | None, json: bool
+) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Return the rows, also as JSON has them; each is written to `out` at once, and with `json` printed in the end."""
     from icecore.store import provenance, write_json
 
     rows: list[Row] = []
@@ -125,7 +129,7 @@ def kept_rows(made: Iterator[Row], total: int, label: str, device: str, out: Pat
             write_json(out, {**provenance(device), "rows": named})
     if json:
         print_json({"device": device, "rows": named})
-    return rows
+    return rows, named
 
 
 def bench_train(
@@ -136,47 +140,11 @@ def bench_train(
 
     where, chosen, cases = what_to_time(task, width, device, precision)
     made = bench_train(cases, where, chosen, seconds)
-    rows = kept_rows(made, len(cases), "timing steps", device_name(where), out, json)
+    _, rows = kept_rows(made, len(cases), "timing steps", device_name(where), out, json)
     if json:
         return
-
-    def times(baseline: float, ours: float) -> str:
-        return f"{baseline:,.1f} ({baseline / ours:,.0f}x)"
-
-    print_table(
-        f"ms for one training step of one seed, {chosen}, on {device_name(where)}",
-        {
-            "task": "left",
-            "model": "left",
-            "width": "right",
-            "trained": "left",
-            "seeds": "right",
-            "ours": "right",
-            "peak GB": "right",
-            "GFLOP": "right",
-            "floor": "right",
-            "share": "right",
-            "plain twin": "right",
-            "user's loop": "right",
-        },
-        (
-            (
-                row.task,
-                row.model,
-                str(row.width),
-                row.trainable,
-                str(row.seeds),
-                f"{row.ms_per_seed_step:,.3f}",
-                "" if row.peak_gb is None else f"{row.peak_gb:.2f}",
-                f"{row.gflop:,.1f}",
-                f"{row.floor_ms:,.3f}",
-                f"{row.share_of_floor:.0%}",
-                times(row.plain_ms, row.ms_per_seed_step),
-                times(row.huggingface_ms, row.ms_per_seed_step),
-            )
-            for row in rows
-        ),
-    )
+    title = f"ms for one training step of one seed, {chosen}, on {device_name(where)}"
+    print_table(bench_table(rows, title))
 
 
 def bench_language(
@@ -195,42 +163,11 @@ def bench_language(
     chosen = pick_precision(precision, where)
     cases = cases_for(where, width, layers)
     made = bench_language(cases, where, chosen, seconds)
-    rows = kept_rows(made, len(cases), "timing steps of language modeling", device_name(where), out, json)
+    _, rows = kept_rows(made, len(cases), "timing steps of language modeling", device_name(where), out, json)
     if json:
         return
-    print_table(
-        f"One training step of language modeling, {chosen}, on {device_name(where)}",
-        {
-            "width": "right",
-            "layers": "right",
-            "trained": "left",
-            "tokens a step": "right",
-            "ms": "right",
-            "tokens/s": "right",
-            "peak GB": "right",
-            "GFLOP": "right",
-            "share of the product rate": "right",
-            "floor, ms": "right",
-            "plain twin, ms": "right",
-            "GPT2LMHeadModel, ms": "right",
-        },
-        (
-            (
-                str(row.width),
-                str(row.layers),
-                row.trainable,
-                f"{row.tokens:,}",
-                f"{row.ms_per_step:,.2f}",
-                f"{row.tokens_per_second:,.0f}",
-                "" if row.peak_gb is None else f"{row.peak_gb:.2f}",
-                f"{row.gflop:,.0f}",
-                f"{row.share_of_product_rate:.0%}",
-                f"{row.floor_ms:,.2f}",
-                *("no room" if ms is None else f"{ms:,.1f}" for ms in (row.plain_ms, row.huggingface_ms)),
-            )
-            for row in rows
-        ),
-    )
+    title = f"One training step of language modeling, {chosen}, on {device_name(where)}"
+    print_table(bench_table(rows, title))
 
 
 def bench_precision(task: str, steps: int, device: str, precision: str, out: Path | None, json: bool) -> None:
@@ -241,27 +178,11 @@ def bench_precision(task: str, steps: int, device: str, precision: str, out: Pat
     chosen = pick_precision(precision, where)
     require(chosen != "fp32", "--what precision compares fp32 with another precision, which needs a GPU")
     made = bench_precision(task, steps, device, chosen)
-    rows = kept_rows(made, len(pairs()), "training twice", device_name(where), out, json)
+    _, rows = kept_rows(made, len(pairs()), "training twice", device_name(where), out, json)
     if json:
         return
-
-    def shown(values: list[float]) -> str:
-        return " ".join(f"{value:.3f}" for value in values)
-
-    print_table(
-        f"{task}, {steps:,} steps, test accuracy of each seed, on {device_name(where)}",
-        {"width": "right", "trained": "left", "fp32": "left", str(chosen): "left", "largest difference": "right"},
-        (
-            (
-                str(row.width),
-                row.trainable,
-                shown(row.fp32_accuracy),
-                shown(row.accuracy),
-                f"{max(abs(a - b) for a, b in zip(row.fp32_accuracy, row.accuracy, strict=True)):.3f}",
-            )
-            for row in rows
-        ),
-    )
+    title = f"Test accuracy in % of the same seeds in two precisions, on {device_name(where)}"
+    print_table(bench_table(rows, title))
 
 
 def bench_profile(
@@ -272,18 +193,19 @@ def bench_profile(
 
     where, chosen, cases = what_to_time(task, width, device, precision)
     made = (found for case in cases for found in profile_case(case, where, chosen))
-    profiles = kept_rows(made, 2 * len(cases), "profiling steps", device_name(where), out, json)
+    profiles, _ = kept_rows(made, 2 * len(cases), "profiling steps", device_name(where), out, json)
     if json:
         return
     for plain, ours in zip(profiles[::2], profiles[1::2], strict=True):
         kinds = list(dict.fromkeys([*ours.by_kind, *plain.by_kind]))
-        print_table(
+        title = (
             f"us of one step by kind of kernel: {ours.task}, {ours.model} {ours.width}, {ours.trainable} trained, "
-            f"seeds: {ours.seeds}, on {device_name(where)}",
-            {"": "left", f"plain twin, {plain.precision}": "right", f"ours, {ours.precision}": "right"},
-            [
-                *((kind, f"{plain.by_kind.get(kind, 0):,.0f}", f"{ours.by_kind.get(kind, 0):,.0f}") for kind in kinds),
-                ("all kernels", *(f"{sum(way.by_kind.values()):,.0f}" for way in (plain, ours))),
-                ("wall", *(f"{way.wall_us:,.0f}" for way in (plain, ours))),
-            ],
+            f"seeds: {ours.seeds}, on {device_name(where)}"
         )
+        rows = [
+            *((kind, f"{plain.by_kind.get(kind, 0):,.0f}", f"{ours.by_kind.get(kind, 0):,.0f}") for kind in kinds),
+            ("all kernels", *(f"{sum(way.by_kind.values()):,.0f}" for way in (plain, ours))),
+            ("wall", *(f"{way.wall_us:,.0f}" for way in (plain, ours))),
+        ]
+        headings = ("", f"plain twin, {plain.precision}", f"ours, {ours.precision}")
+        print_table(Table(title, headings, rows, left=("",)))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.figures import files_at
-from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, counted, format_of, print_json, print_table
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import MARKDOWN, told_of_progress, warn, warn_of_width
+from icecore.cli.sweeps import told_of_progress, warn, warn_of_width
 from icecore.cli.train import (
     BATCH,
     CLIP,
@@ -83,6 +83,7 @@ def command(
     dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
+    csv: bool = CSV,
 ) -> None:
     """What can a random body do on this task? Floors, the unembedding alone, embeddings, everything, side by side.
 
@@ -94,7 +95,7 @@ def command(
     What is recorded is not repeated; a killed comparison goes on with the same command.
     """
     from icecore.reporting.comparison import points_of, require_metric
-    from icecore.reporting.figures.drawing import require_drawable
+    from icecore.reporting.figures.drawing import require_drawable, write
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
     from icecore.sweeps.comparison import comparison, missing_of, train_missing
@@ -144,13 +145,13 @@ def command(
     if json:
         print_json({"points": [dataclasses.asdict(point) for point in points], "files": [str(file) for file in files]})
     else:
-        show(made, cells, points, chosen, metric, markdown)
+        show(made, cells, points, chosen, metric, format_of(markdown, csv))
     if left > 0:
         warn(f"another process is training {counted(left, 'population')}; run this again when it is through")
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     if files and points:
-        draw_widths(points, f"Test {in_words(metric)}: medians, and a dash for each seed", files)
+        write(draw_widths(points, f"Test {in_words(metric)}: medians, and a dash for each seed"), files)
         print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
     if failures:
         raise InputError(
@@ -159,17 +160,14 @@ def command(
 
 
 def show(
-    task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: tuple[int, ...], metric: str, markdown: bool
+    task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: tuple[int, ...], metric: str, format: Format
 ) -> None:
     from icecore.reporting.comparison import table_of
-    from icecore.reporting.markdown import markdown_table
 
-    headings, rows = table_of(cells, points, seeds)
-    if markdown:
-        print(markdown_table(headings, rows))
-    else:
-        what = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (least to most)"
-        print_table(what, dict.fromkeys(headings, "right") | {headings[0]: "left"}, rows)
+    title = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (least to most)"
+    print_table(table_of(cells, points, seeds, title), format)
+    if format is Format.csv:
+        return
     floors = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.floors().items())
     whose = "" if metric == "accuracy" else " of the accuracy"
     print(f"\nfloors{whose}, which need no learning: {floors or 'none'}")

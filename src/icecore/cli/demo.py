@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, format_of, print_json, print_table
 from icecore.cli.watching import watching_many
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.sweeps.demo import Row
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 def command(
     out: Path = typer.Option(Path("runs/demo"), help="Where runs and the picture go; what is there is not repeated."),
-    markdown: bool = typer.Option(False, "--markdown", help="Print the table in Markdown."),
+    markdown: bool = MARKDOWN,
+    csv: bool = CSV,
     json: bool = JSON_OPTION,
 ) -> None:
     """Train a random transformer's embeddings on four small tasks, and compare.
@@ -26,7 +28,6 @@ def command(
     (three seeds each). Two cores take a few minutes.
     """
     from icecore.reporting.figures.demo import draw_demo
-    from icecore.reporting.markdown import markdown_table
     from icecore.sweeps.demo import run_demo, total_steps
 
     started = time.monotonic()
@@ -42,11 +43,10 @@ def command(
     cells = [
         (row.task, *(", ".join(f"{100 * value:.1f}" for value in values) for values in columns_of(row))) for row in rows
     ]
-    if markdown:
-        print(markdown_table(headings, cells))
+    title = "Test accuracy, % (width 128, 2 layers; the same data for all)"
+    print_table(Table(title, headings, cells, left=("task",)), format_of(markdown, csv))
+    if markdown or csv:
         return
-    justify = dict.fromkeys(headings, "right") | {"task": "left"}
-    print_table("Test accuracy, % (width 128, 2 layers; the same data for all)", justify, cells)
     print("floor: the best of a few rules that need no learning; U only: the unembedding alone, on the untouched body;")
     print("Random: embeddings trained around a frozen random body; Normal: everything trained.")
     print(f"{seconds:.0f} s; the picture is {picture}")

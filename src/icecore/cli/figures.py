@@ -25,12 +25,20 @@ def figure_command(
     Trains nothing; icecore reproduce NAME --scale paper does (table3 for capacity). The ending of a file sets its
     format. fig8 shows both presets.
     """
-    from icecore.reporting.figures import draw
-    from icecore.store import Records
+    from icecore.errors import InputError
+    from icecore.paper import FIGURES, evidence_of
+    from icecore.paper.experiment import draw
+    from icecore.paper.settings import remembered_settings
+    from icecore.store.records import Records
 
     require_preset(preset)
+    if name not in FIGURES:
+        raise InputError(f"there is no figure {name}; there are {', '.join(FIGURES)}")
+    experiment, figure = FIGURES[name]
     paths = [path for each in out for path in files_at(each, name)] or [Path(f"{name}.png")]
-    points = draw(name, scale, preset, Records(results or DEFAULT_RESULTS[scale], warn), paths)
+    with remembered_settings():
+        evidence = evidence_of(Records(results or DEFAULT_RESULTS[scale], warn), scale, preset)
+        points = draw(name, figure, experiment.name, evidence, paths)
     values = sum(len(point.values) for point in points)
     if json:
         print_json({"files": [str(path) for path in paths], "points": [vars(point) for point in points]})

@@ -9,6 +9,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.watching import watching_stages
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.store.prepared import PreparedText
@@ -82,14 +83,12 @@ def prepare_stories(folder: Path) -> None:
 
 def report(text: "PreparedText", was_there: bool, seconds: float) -> None:
     manifest = text.manifest
-    print_table(
-        f"{manifest['corpus']}, {text.vocabulary:,} tokens in the vocabulary, digest {text.digest}",
-        {"split": "left", "documents": "right", "bytes": "right", "tokens": "right", "bytes a token": "right"},
-        (
-            (split, f"{row['documents']:,}", f"{row['bytes']:,}", f"{row['tokens']:,}", bytes_a_token(row))
-            for split, row in manifest["splits"].items()
-        ),
-    )
+    title = f"{manifest['corpus']}, {text.vocabulary:,} tokens in the vocabulary, digest {text.digest}"
+    rows = [
+        (split, f"{row['documents']:,}", f"{row['bytes']:,}", f"{row['tokens']:,}", bytes_a_token(row))
+        for split, row in manifest["splits"].items()
+    ]
+    print_table(Table(title, ("split", "documents", "bytes", "tokens", "bytes a token"), rows, left=("split",)))
     asked = manifest["tokenizer"]["asked"]
     if text.vocabulary < asked:
         print(f"the text has no more than {text.vocabulary:,} tokens to find; {asked:,} were asked for")

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
-    MARKDOWN,
     MOST_SEEDS,
     NAMES,
     PRESET,
     RESULTS,
     SCALE,
     ScaleName,
-    entry_names,
+    experiment_names,
     require_preset,
     told_of_progress,
     warn,
 )
 from icecore.errors import InputError, require, unknown_name
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
-    from icecore.sweeps.estimates import Slot
+    from icecore.sweeps.cells import Cell
     from icecore.sweeps.runner import Planned
 
 
@@ -62,13 +62,9 @@ def reproduce_command(
     text: Path | None = typer.Option(
         None, help="Of fig4 and table5: a prepared text. Default: data/tinystories, on a laptop data/stories."
     ),
-    minutes: float | None = typer.Option(
-        None,
-        min=0.0,
-        help="Begin no population that would not be through so soon, by the stored bench and the pace so far.",
-    ),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
+    csv: bool = CSV,
     grid: bool = GRID,
 ) -> None:
     """Train what is missing of the paper's tables and figures, record it, and put the paper's numbers beside ours.
@@ -76,6 +72,9 @@ def reproduce_command(
     What is recorded is not repeated; a killed sweep goes on with the same command. Each population of seeds is
     recorded as soon as it is finished.
     """
+    if list_names or not names:
+        list_experiments()
+        return
     import torch
 
     from icecore.store import Records
@@ -83,9 +82,6 @@ def reproduce_command(
     from icecore.sweeps.runner import missing, run_missing
     from icecore.training import device_name, pick_device, pick_precision
 
-    if list_names or not names:
-        list_entries()
-        return
     names = with_their_text(names, scale, text)
     cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
@@ -105,23 +101,17 @@ def reproduce_command(
         list_missing(populations, results, device_name(where), json)
         return
     started = time.monotonic()
-    all_missing = len(populations)
-    slot = None if minutes is None else slot_of(60 * minutes, results, device_name(where))
-    if slot is not None:
-        populations = through_in(slot, populations, results)
     with told_of_progress(populations) as (watch_of, on_done):
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
-            may_begin = (lambda _: True) if slot is None else slot.may_begin
-            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done, may_begin)
+            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
-    show_claims(entry_names(names), scale, preset, results, json, markdown, grid)
+    show_claims(experiment_names(names), scale, preset, results, json, format_of(markdown, csv), grid)
     if not json:
-        begun = len(populations) - (0 if slot is None else len(slot.left))
-        left = f"; {all_missing - begun} left for another time" if all_missing > begun else ""
-        print(f"{counted(begun - len(failures), 'population')} in {time.monotonic() - started:.0f} s{left}")
+        done = counted(len(populations) - len(failures), "population")
+        print(f"{done} in {time.monotonic() - started:.0f} s")
     if failures:
         raise InputError(
             f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
@@ -131,12 +121,12 @@ def reproduce_command(
 def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
     """The named entries. A laptop's text is made if need be; of `all`, what has no text is left out."""
     from icecore.cli.prepare import prepare_stories
-    from icecore.sweeps.entries import ENTRIES
-    from icecore.sweeps.scales import SCALES
+    from icecore.paper import EXPERIMENTS
+    from icecore.paper.scales import SCALES
 
-    wanted = entry_names(names)
+    wanted = experiment_names(names)
     folder = text or Path(SCALES[scale].language.folder)
-    in_need = [name for name in wanted if ENTRIES[name].needs_text and not folder.exists()]
+    in_need = [name for name in wanted if EXPERIMENTS[name].needs_text and not folder.exists()]
     if in_need and scale is ScaleName.laptop and text is None:
         prepare_stories(folder)
         print(f"the stories that come with icecore are prepared in {folder}", file=sys.stderr)
@@ -148,63 +138,36 @@ def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -
     return wanted
 
 
-def cells_of(names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None):
-    from icecore.sweeps.entries import ENTRIES
+def cells_of(
+    names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None
+) -> "list[Cell]":
+    """Return the cells of the named tables and figures, or those whose label has one of the texts of `only`."""
+    from icecore.paper import named
 
     require_preset(preset)
-    cells = [cell for name in entry_names(names) for cell in ENTRIES[name].at(scale, preset, text)]
+    cells = [cell for experiment in named(names) for cell in experiment.at(scale, preset, text)]
     if not only:
-        return cells
+        return [cell.made for cell in cells]
     for part in only:
         require(bool(part.strip()), "--only '' names no cell; drop it, or give part of a cell's label")
         known = ", ".join(cell.label for cell in cells[:3])
         require(any(part in cell.label for cell in cells), f"no cell's label has '{part}'; such as: {known}")
-    return [cell for part in only for cell in cells if part in cell.label]
+    return [cell.made for part in only for cell in cells if part in cell.label]
 
 
-def list_entries() -> None:
-    from icecore.sweeps.entries import ENTRIES
-    from icecore.sweeps.scales import SCALES
+def list_experiments() -> None:
+    from icecore.paper import EXPERIMENTS
 
-    print_table(
-        "The paper's tables and figures",
-        {"name": "left", "what": "left", "cells": "right", "": "left"},
+    rows = [
         (
-            (
-                name,
-                entry.title,
-                "" if entry.cells is None or entry.needs_text else str(len(entry.cells(SCALES["paper"], "released"))),
-                "of a text that icecore prepare has made: --text" if entry.needs_text else entry.missing,
-            )
-            for name, entry in ENTRIES.items()
-        ),
-    )
-
-
-def slot_of(seconds: float, results: Path, device: str) -> "Slot":
-    from icecore.sweeps.estimates import Slot, bench_of
-
-    bench = bench_of(results, device)
-    if bench is None:
-        raise InputError(f"--minutes needs a bench of {device}: icecore bench --out {results}/bench/NAME.json")
-    return Slot(seconds, bench)
-
-
-def through_in(slot: "Slot", populations: "Sequence[Planned]", results: Path) -> "list[Planned]":
-    """Of the populations, in their order, those that together take no longer, by the bench."""
-    seconds = slot.seconds
-    chosen: list[Planned] = []
-    for population in populations:
-        estimate = slot.bench.seconds(population)
-        if estimate is None:
-            warn(
-                f"{population.label} is left out: the bench of {slot.bench.device} has no row to estimate its time "
-                f"from; run it without --minutes, or add a row: icecore bench --out {results}/bench/NAME.json"
-            )
-        elif estimate <= seconds:
-            chosen.append(population)
-            seconds -= estimate
-    return chosen
+            name,
+            experiment.title,
+            "" if experiment.cells is None or experiment.needs_text else str(len(experiment.at("paper", "released"))),
+            "of a text that icecore prepare has made: --text" if experiment.needs_text else experiment.missing,
+        )
+        for name, experiment in EXPERIMENTS.items()
+    ]
+    print_table(Table("The paper's tables and figures", ("name", "what", "cells", ""), rows, ("name", "what", "")))
 
 
 def require_bench(results: Path, device: str) -> None:

@@ -14,6 +14,7 @@ from icecore.cli.settings import task_settings
 from icecore.cli.sweeps import warn
 from icecore.cli.train import parse_seeds, report
 from icecore.errors import InputError, require
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -137,24 +138,21 @@ def write_errors(
 
 def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:
     shown = [each for each in lengths if any(each.wrong)]
-    print_table(
-        "\nWrong items by the tokens of their prompts; "
-        f"of {counted(len(lengths) - len(shown), 'length')} no item is wrong",
-        {"tokens": "right", "items": "right", **{f"wrong, seed {seed}": "right" for seed in seeds}}
-        | {"right answers of the wrong": "left"},
-        (
-            (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers))
-            for each in shown
-        ),
-    )
+    none_wrong = counted(len(lengths) - len(shown), "length")
+    title = f"\nWrong items by the tokens of their prompts; of {none_wrong} no item is wrong"
+    answers = "right answers of the wrong"
+    headings = ("tokens", "items", *(f"wrong, seed {seed}" for seed in seeds), answers)
+    rows = [
+        (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers))
+        for each in shown
+    ]
+    print_table(Table(title, headings, rows, left=(answers,)))
 
 
 def print_places(seeds: "Sequence[int]", places: "Sequence[OfPlace]") -> None:
-    print_table(
-        "\nAccuracy by the place of a token among those that are scored of its item",
-        {"place": "right", "items": "right", **{f"seed {seed}": "right" for seed in seeds}},
-        ((str(each.place), f"{each.items:,}", *(f"{accuracy:.4f}" for accuracy in each.accuracy)) for each in places),
-    )
+    title = "\nAccuracy by the place of a token among those that are scored of its item"
+    rows = [(str(each.place), f"{each.items:,}", *(f"{value:.4f}" for value in each.accuracy)) for each in places]
+    print_table(Table(title, ("place", "items", *(f"seed {seed}" for seed in seeds)), rows))
 
 
 def some_of(answers: "Sequence[Sequence[int]]", most: int = 4) -> str:
@@ -220,13 +218,10 @@ def list_runs(folder: Path, paths: "Sequence[Path]", json: bool) -> None:
     if json:
         print_json({"runs": rows})
         return
-    numbers = ("width", "layers", "step", "lr")
-    headings = {name: "right" if name in numbers else "left" for name in rows[0]} if rows else {}
-    print_table(
-        f"{counted(len(rows), 'run')} in {folder}",
-        headings,
-        ([in_a_cell(value) for value in row.values()] for row in rows),
-    )
+    headings = tuple(rows[0]) if rows else ()
+    left = tuple(name for name in headings if name not in ("width", "layers", "step", "lr"))
+    cells = [[in_a_cell(value) for value in row.values()] for row in rows]
+    print_table(Table(f"{counted(len(rows), 'run')} in {folder}", headings, cells, left))
 
 
 def in_a_cell(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.watching import watching_many
-from icecore.errors import require, unknown_name
+from icecore.errors import unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Planned
@@ -32,29 +32,21 @@ PRESET = typer.Option(
 RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
 MOST_SEEDS = 10_000  # of a cell
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
-MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown.")
 GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
 
 
 def require_preset(preset: str) -> None:
-    from icecore.sweeps.paper import PRESETS
+    from icecore.paper.scales import PRESETS
 
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
 
 
-def entry_names(names: Sequence[str]) -> list[str]:
-    """The named entries that can be run; `all` is all of those."""
-    from icecore.sweeps.entries import ENTRIES
+def experiment_names(names: Sequence[str]) -> list[str]:
+    """Return the named tables and figures that can be run; `all` is all of those."""
+    from icecore.paper import named
 
-    if "all" in names:
-        return [name for name, entry in ENTRIES.items() if entry.cells is not None]
-    for name in names:
-        if name not in ENTRIES:
-            raise unknown_name("table or figure", name, [*ENTRIES, "all"])
-        entry = ENTRIES[name]
-        require(entry.cells is not None, f"{name} ({entry.title}) cannot be reproduced yet: {entry.missing}")
-    return list(dict.fromkeys(names))
+    return [experiment.name for experiment in named(names)]
 
 
 @contextlib.contextmanager

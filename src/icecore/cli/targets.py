@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.training.imitation_target import TargetNumbers
@@ -21,7 +22,7 @@ def command(
     Entropy of the output, KL divergence between the outputs of two inputs, and what an answer would have that no
     input changes: the uniform one, and the target's mean output.
     """
-    from icecore.sweeps.paper import TARGET_WIDTHS
+    from icecore.paper.fig6 import TARGET_WIDTHS
     from icecore.tasks import Imitation
     from icecore.tasks.imitation import TARGET_INITS
     from icecore.training.imitation_target import target_numbers
@@ -31,12 +32,9 @@ def command(
     if json:
         print_json({"items": items, "targets": [dataclasses.asdict(one) for one in found]})
         return
-    print_table(
-        f"Targets of circuit imitation, nats, over {items:,} random inputs",
-        {"init": "left"}
-        | dict.fromkeys(("width", "entropy", "pairwise KL", "KL of uniform", "KL of the mean"), "right"),
-        map(row_of, found),
-    )
+    title = f"Targets of circuit imitation, nats, over {items:,} random inputs"
+    headings = ("init", "width", "entropy", "pairwise KL", "KL of uniform", "KL of the mean")
+    print_table(Table(title, headings, list(map(row_of, found)), left=("init",)))
     # SOURCE: appendix D.2.2
     print("The paper has an entropy of 2.89 to 3.02 and a pairwise KL of 0.8 to 3.3, over its widths.")
 

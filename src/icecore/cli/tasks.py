@@ -9,6 +9,7 @@ import typer
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.settings import clash_of_flags, task_settings
 from icecore.errors import InputError, in_one_line
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.tasks import Task
@@ -39,22 +40,19 @@ def command(
         print_json({"tasks": [describe(task_class) for task_class in TASKS.values()]})
     else:
         descriptions = [describe(task_class) for task_class in TASKS.values()]
-        print_table(
-            "Tasks, with the preset 'released'",
-            {"task": "left", "version": "right", "presets": "left", "vocabulary": "right", "length": "right"}
-            | {"floors: what needs no learning": "left"},
+        rows = [
             (
-                (
-                    str(row["name"]),
-                    str(row["version"]),
-                    ", ".join(row["presets"]),
-                    f"{row['vocab_size']:,}",
-                    str(row["max_length"]),
-                    floors_in_words(row["floors"]),
-                )
-                for row in descriptions
-            ),
-        )
+                str(row["name"]),
+                str(row["version"]),
+                ", ".join(row["presets"]),
+                f"{row['vocab_size']:,}",
+                str(row["max_length"]),
+                floors_in_words(row["floors"]),
+            )
+            for row in descriptions
+        ]
+        headings = ("task", "version", "presets", "vocabulary", "length", "floors: what needs no learning")
+        print_table(Table("Tasks, with the preset 'released'", headings, rows, (headings[0], "presets", headings[-1])))
         print("\nicecore tasks TASK shows a task's example and settings.")
 
 
@@ -96,17 +94,15 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
         return
     print(f"{description['name']}, version {description['version']}\n")
     print(inspect.getdoc(task_class), end="\n\n")
-    print_table(
-        "Settings (each is a flag of the commands that take a task)",
-        {"flag": "left", **dict.fromkeys(task_class.presets, "left")},
+    headings = ("flag", *task_class.presets)
+    rows = [
         (
-            (
-                f"--{field.name.replace('_', '-')}",
-                *(str(preset.get(field.name, field.default)) for preset in task_class.presets.values()),
-            )
-            for field in setting_fields(task_class)
-        ),
-    )
+            f"--{field.name.replace('_', '-')}",
+            *(str(preset.get(field.name, field.default)) for preset in task_class.presets.values()),
+        )
+        for field in setting_fields(task_class)
+    ]
+    print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings))
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
     print(f"\nwith {given or 'the settings released'}:")
     print(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")

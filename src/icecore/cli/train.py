@@ -13,6 +13,7 @@ from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
 from icecore.cli.watching import watching
 from icecore.errors import InputError, require
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.models import Model, Sizes
@@ -260,19 +261,15 @@ def report(runs: "Runs", json: bool) -> None:
         return
     shown = {*runs.config.task.metrics(), "train_accuracy", "loss_per_byte"}
     names = [name for name in result if name in shown]
-    print_table(
-        f"{runs.config.task.name}, {kind_of(runs.config.model)}, width {runs.config.model.width}, "
-        f"trained: {runs.config.trainable}",
-        {
-            "seed": "right",
-            **{HEADINGS.get(name, name.replace("_", " ")): "right" for name in names},
-            "test loss": "right",
-        },
-        (
-            (str(seed), *(f"{result[name][index]:.4f}" for name in names), f"{result['loss'][index]:.4f}")
-            for index, seed in enumerate(result["seeds"])
-        ),
-    )
+    config = runs.config
+    trained = ", then ".join(phase.trainable for phase in config.phases)
+    title = f"{config.task.name}, {kind_of(config.model)}, width {config.model.width}, trained: {trained}"
+    rows = [
+        (str(seed), *(f"{result[name][index]:.4f}" for name in names), f"{result['loss'][index]:.4f}")
+        for index, seed in enumerate(result["seeds"])
+    ]
+    headings = ("seed", *(HEADINGS.get(name, name.replace("_", " ")) for name in names), "test loss")
+    print_table(Table(title, headings, rows))
     for kind in ("floors", "loss_floors"):
         floors = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
         if floors or kind == "floors":

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icecore.reporting.soundness import PRECISIONS, is_sound
-from icecore.store import Record, Records
+from icecore.reporting.record_schema import PRECISIONS, is_valid
+from icecore.store.records import Record, Records
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ def verdict_of(ours: float | None, agrees: bool) -> str:
     return "not run" if ours is None else "reproduced" if agrees else "differs"
 
 
+def shown(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.{digits}f}"
+
+
 def without_verdict(ours: float | None) -> str:
     return "not run" if ours is None else "nothing to compare with"
 
@@ -72,7 +76,7 @@ def by_precision(records: Records) -> dict[str, Precisions]:
     """By setting, the seeds in their order."""
     found: dict[str, Precisions] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
     for record in records.by_run().values():
-        if is_sound(record):
+        if is_valid(record):
             found[record["setting"]][record["config"]["precision"]].append(record)
         else:
             records.warn(

@@ -10,6 +10,7 @@ from icecore.errors import InputError, require, unknown_name
 from icecore.models import Model
 from icecore.reporting.claim import seeds_in_words
 from icecore.reporting.figures.widths import Point
+from icecore.reporting.table import Table
 from icecore.store import Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_missing
@@ -105,10 +106,8 @@ def labels_of(tasks: Iterable[Task]) -> dict[Task, str]:
     return found
 
 
-def table_of(
-    cells: Sequence[Cell], points: Sequence[Point], seeds: Seeds
-) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and rows: medians, with the least and the most of seeds that differ, and how many if not all."""
+def table_of(cells: Sequence[Cell], points: Sequence[Point], seeds: Seeds, title: str = "") -> Table:
+    """Lay out medians, with the least and the most of seeds that differ, and how many if not all."""
     widths = sorted({cell.model.width for cell in cells})
     labels = labels_of(cell.task for cell in cells)
     at = {(point.task, point.line, point.width): point for point in points}
@@ -120,7 +119,7 @@ def table_of(
         )
         for label, line in dict.fromkeys((labels[cell.task], cell.name.line) for cell in cells)
     ]
-    return ("width", *map(str, widths)), rows
+    return Table(title, ("width", *map(str, widths)), rows, left=("width",))
 
 
 def in_words(point: Point | None, seeds: int) -> str:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes, records and where results come from. Tensors on disk are in `store.tensors`, which imports torch."""
 
 from icecore.store.files import (
     filled_whole,
@@ -11,20 +11,17 @@ from icecore.store.files import (
     write_whole,
 )
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
-from icecore.store.records import ADDED_LATER, PLACES, Record, Records
-from icecore.store.tensors import digest, load_tensors, noted, save_tensors
+from icecore.store.records import ADDED_LATER, INSIDE, PLACES, Record, Records
 
 __all__ = [
     "ADDED_LATER",
     "COMMAND_VARIABLE",
+    "INSIDE",
     "PLACES",
     "Record",
     "Records",
     "command",
-    "digest",
     "filled_whole",
-    "load_tensors",
-    "noted",
     "origin",
     "provenance",
     "read_json",
@@ -32,7 +29,6 @@ __all__ = [
     "remove_remains",
     "replacing",
     "require_writable",
-    "save_tensors",
     "try_lock",
     "write_json",
     "write_whole",

@@ -12,7 +12,7 @@ from icecore.errors import InputError
 Record = dict[str, Any]
 Warn = Callable[[str], None]
 
-NAME = "runs.jsonl"
+NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and what was measured inside some of them
 # What may differ between two records of one run: when, where and how fast it was made.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
 PLACES = ("where", "file")  # of a config's task and model

@@ -5,55 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from icecore.models import Model
+from icecore.sweeps.names import CellName
 from icecore.tasks import Task
 from icecore.training import RunConfig, config_of
 from icecore.training.identity import name_of
-
-# What trains, by the paper's names.
-TRAINED = {"Random": "embeddings", "Normal": "all"}
-PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
-KINDS = {**TRAINED, **PARTS, "LSTM": "all"}
-
-
-@dataclass(frozen=True)
-class Name:
-    """What a cell is called: "needle, Random 1024, linearized"."""
-
-    task: str
-    kind: str  # one of KINDS, or what else trains
-    width: int | None = None  # the paper's; a laptop's model of another width may stand for it
-    layers: int | None = None  # where they are not the same for all
-    more: str = ""
-    rate: float | None = None  # a learning rate other than the preset's
-
-    @property
-    def size(self) -> str:
-        layers = "" if self.layers is None else f"x{self.layers}"
-        return "" if self.width is None else f"{self.width}{layers}"
-
-    @property
-    def column(self) -> str:
-        """Without the task: "Random 1024, linearized"."""
-        return self.with_notes(f"{self.kind} {self.size}".rstrip())
-
-    @property
-    def line(self) -> str:
-        """Without task and width: "Random, linearized"."""
-        return self.with_notes(self.kind if self.layers is None else f"{self.kind} x{self.layers}")
-
-    def with_notes(self, text: str) -> str:
-        rate = "" if self.rate is None else f"lr {self.rate:g}"
-        return ", ".join(filter(None, (text, self.more, rate)))
-
-    def __str__(self) -> str:
-        return f"{self.task}, {self.column}"
 
 
 @dataclass(frozen=True)
 class Cell:
     """What is trained for one number. `optimization` is what differs from the preset's."""
 
-    name: Name
+    name: CellName
     task: Task
     model: Model
     trainable: str
@@ -72,7 +34,7 @@ class Cell:
 
     @functools.cached_property
     def of_one_seed(self) -> RunConfig:
-        """For what is the same whatever the seeds and the precision."""
+        """The config with seed 0 in fp32, for what depends on neither."""
         return self.config((0,), "fp32")
 
     @functools.cached_property

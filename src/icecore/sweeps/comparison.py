@@ -6,7 +6,8 @@ from typing import Any
 
 from icecore.models import Model
 from icecore.store import Record, Records
-from icecore.sweeps.cells import PARTS, TRAINED, Cell, Name
+from icecore.sweeps.cells import Cell
+from icecore.sweeps.names import PARTS, TRAINED, CellName
 from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import ProgressCallback, numbered, pick_device, pick_precision
@@ -27,7 +28,7 @@ def comparison(
     """A cell for every body, width and choice of what trains. `bodies` has each body at its widths, by its name."""
     return [
         Cell(
-            Name(task.name, line_name(name, trainable), body.width),
+            CellName(task.name, line_name(name, trainable), body.width),
             task,
             body,
             trainable,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from icecore.sweeps.laptop import SIZES, Size, small_transformer
+from icecore.sweeps.laptop import RECIPES, LaptopRecipe, small_transformer
 from icecore.training import ProgressCallback, train
 
-MODEL = small_transformer(1024, "released")
+MODEL = small_transformer(1024)
 SEEDS = 3
 UNEMBED_STEPS = 300
 
@@ -24,9 +24,9 @@ class Row:
     normal: list[float]
 
 
-def runs_of(size: Size) -> dict[str, dict[str, Any]]:
+def runs_of(recipe: LaptopRecipe) -> dict[str, dict[str, Any]]:
     """The three trainings of a task, by name."""
-    embeddings, everything = (size.training_of(MODEL, trainable) for trainable in ("embeddings", "all"))
+    embeddings, everything = (recipe.training_of(MODEL, trainable) for trainable in ("embeddings", "all"))
     return {
         "random": {"trainable": "embeddings", "seeds": SEEDS, **embeddings},
         "normal": {"trainable": "all", "seeds": SEEDS, **everything},
@@ -36,16 +36,16 @@ def runs_of(size: Size) -> dict[str, dict[str, Any]]:
 
 def total_steps() -> int:
     """Of all runs together, each step counted once a seed: what progress is measured in."""
-    return sum(run["steps"] * run["seeds"] for size in SIZES for run in runs_of(size).values())
+    return sum(run["steps"] * run["seeds"] for recipe in RECIPES for run in runs_of(recipe).values())
 
 
 def run_demo(out: Path, watch_of: Callable[[str, int], ProgressCallback]) -> Iterator[Row]:
     """Train what is not there yet; a row as soon as a task is through. `watch_of` is told of each run and its steps."""
-    for size in SIZES:
+    for recipe in RECIPES:
         accuracy: dict[str, list[float]] = {}
-        for name, settings in runs_of(size).items():
-            watch = watch_of(f"{size.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
-            runs = train(size.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch)
+        for name, settings in runs_of(recipe).items():
+            watch = watch_of(f"{recipe.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
+            runs = train(recipe.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch)
             accuracy[name] = runs.accuracy
-        floor = max(size.task.floors().values())
-        yield Row(size.task.name, floor, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])
+        floor = max(recipe.task.floors().values())
+        yield Row(recipe.task.name, floor, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])

@@ -1,9 +1,8 @@
 """How long runs will take, from stored benches."""
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,31 +50,6 @@ class Bench:
         wider = min((row for row in same if row["width"] >= width), key=lambda row: row["width"], default=None)
         steps = ms_at(width, narrower, wider, cell) * population.seed_steps / 1000
         return START_SECONDS + BESIDE_STEPS * steps * getattr(cell.model, "layers", BENCH_LAYERS) / BENCH_LAYERS
-
-
-class Slot:
-    """So many seconds for a sweep, in which it begins nothing that would not be through.
-
-    A device that others use too is slower than its bench: what comes is taken to be as slow as what went before.
-    """
-
-    def __init__(self, seconds: float, bench: Bench, now: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self.bench, self.now, self.end = seconds, bench, now, now() + seconds
-        self.pace = 1.0  # times the bench's seconds
-        self.begun: tuple[float, float] | None = None  # when the last one was, and how long it should have taken
-        self.left: list[Planned] = []
-
-    def may_begin(self, population: Planned) -> bool:
-        """Asked of one population after another, when the one before has ended."""
-        now, estimate = self.now(), self.bench.seconds(population)
-        if self.begun is not None:
-            began, expected = self.begun
-            self.pace, self.begun = max(1.0, (now - began) / expected), None
-        if estimate is None or now + self.pace * estimate > self.end:
-            self.left.append(population)
-            return False
-        self.begun = now, estimate
-        return True
 
 
 def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> float:

@@ -31,7 +31,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Size:
+class LaptopRecipe:
     """A small version of a task, and how each kind of model is trained on it."""
 
     task: Task
@@ -52,8 +52,8 @@ class Size:
         return {"batch": self.batch, **vars(chosen)}
 
 
-SIZES = (
-    Size(
+RECIPES = (
+    LaptopRecipe(
         ModularAddition(modulus=59, train_fraction=0.9),
         batch=256,
         random=Training(1300, 2e-2),
@@ -62,7 +62,7 @@ SIZES = (
         lstm=Training(1300, 5e-3),
         embed=Training(1300, 2e-2),
     ),
-    Size(
+    LaptopRecipe(
         Needle(max_pairs=4, values=16, vocabulary=25, test_size=300),
         batch=128,
         random=Training(650, 2e-2),
@@ -71,7 +71,7 @@ SIZES = (
         lstm=Training(900, 5e-3),
         embed=Training(1200, 2e-2),
     ),
-    Size(
+    LaptopRecipe(
         DecimalAddition(digits=2, scored="target-is-digit", test_size=300),
         batch=128,
         random=Training(800, 2e-2),
@@ -80,7 +80,7 @@ SIZES = (
         lstm=Training(600, 5e-3),
         embed=Training(800, 2e-2),
     ),
-    Size(
+    LaptopRecipe(
         Parentheses(max_pairs=8, min_length=8, test_size=300),
         batch=128,
         random=Training(400, 1e-2),
@@ -92,13 +92,13 @@ SIZES = (
 )
 
 
-def of_transformers(task: Task, batch: int, random: Training, normal: Training) -> Size:
+def of_transformers(task: Task, batch: int, random: Training, normal: Training) -> LaptopRecipe:
     """A size that only transformers are trained at, whatever their width."""
-    return Size(task, batch, random, normal, narrow=normal, lstm=normal, embed=random)
+    return LaptopRecipe(task, batch, random, normal, narrow=normal, lstm=normal, embed=random)
 
 
 # What the demo does not show.
-OTHER_SIZES = (
+OTHER_RECIPES = (
     of_transformers(Memorization(keys=48), 576, random=Training(700, 2e-2), normal=Training(700, 1e-2)),
     of_transformers(
         Imitation(length=3, vocabulary=16, test_size=300), 64, random=Training(300, 2e-2), normal=Training(400, 5e-3)
@@ -106,13 +106,13 @@ OTHER_SIZES = (
 )
 
 
-def size_of(task: str) -> Size:
-    return next(size for size in (*SIZES, *OTHER_SIZES) if size.task.name == task)
+def recipe_for(task: str) -> LaptopRecipe:
+    return next(recipe for recipe in (*RECIPES, *OTHER_RECIPES) if recipe.task.name == task)
 
 
 def small_task(task: str, preset: str) -> Task:
     """The same under both presets, but for what imitation imitates."""
-    small = size_of(task).task
+    small = recipe_for(task).task
     if isinstance(small, Imitation):
         of_preset = make_task(task, source_of(preset))
         assert isinstance(of_preset, Imitation)
@@ -120,20 +120,9 @@ def small_task(task: str, preset: str) -> Task:
     return small
 
 
-def small_transformer(width: int, _preset: str) -> Transformer:
-    """An eighth of the width, with the gain of width 1024, without which so narrow a random body fails."""
+def small_transformer(width: int) -> Transformer:
+    """Return an eighth of the width with the gain of width 1024, without which so narrow a random body fails."""
     return Transformer(width=max(NARROWEST, width // 8), init="matched")
-
-
-def fitted(model: Model, trainable: str) -> Model:
-    """A frozen unembedding has the gain of width 1024 too."""
-    if trainable == "embed" and isinstance(model, Transformer):
-        return replace(model, init="matched-all")
-    return model
-
-
-def small_training(task: str, model: Model, trainable: str) -> dict[str, Any]:
-    return size_of(task).training_of(model, trainable)
 
 
 # With the scripts' standard deviation: a body with the gain of width 1024 memorizes more than the paper's of width 128.

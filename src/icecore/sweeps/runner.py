@@ -9,8 +9,8 @@ from pathlib import Path
 from icecore.errors import InputError
 from icecore.models import Model, is_shipped
 from icecore.own_files import of_the_users
-from icecore.store import Record, Records, read_json, remember_source, try_lock
-from icecore.sweeps import language, memorized, variance
+from icecore.store import INSIDE, Record, Records, read_json, remember_source, try_lock
+from icecore.sweeps import extras, variance
 from icecore.sweeps.cells import Cell, setting_of
 from icecore.training import ProgressCallback, Runs, numbered, pick_device, pick_precision, train
 from icecore.training.run_folder import CONFIG
@@ -90,7 +90,7 @@ class Stored:
     """What is recorded of runs, and of what is inside some of them."""
 
     def __init__(self, records: Records) -> None:
-        self.records, self.inside = records, records.beside(variance.INSIDE)
+        self.records, self.inside = records, records.beside(INSIDE)
         self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:
@@ -116,7 +116,7 @@ class Measured:
 
 
 def measure(population: "Planned", runs: Runs) -> Measured:
-    records = language.with_text(runs, memorized.with_memory(runs, list(records_of(runs))))
+    records = extras.with_text(runs, extras.with_memory(runs, list(records_of(runs))))
     looked_into = population.cell.is_looked_into
     return Measured(records, list(variance.inside_records(runs, records)) if looked_into else [])
 
@@ -142,12 +142,11 @@ def run_missing(
     precision: str,
     watch_of: Callable[[Planned], ProgressCallback | None],
     on_done: Callable[[Planned, list[float]], None],
-    may_begin: Callable[[Planned], bool] = lambda _: True,
 ) -> list[Failure]:
     """Train and record one population after another; what fails is reported at the end.
 
     Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
-    is at, or has recorded meanwhile, is left to it; `may_begin` is asked of each of the others when its turn comes.
+    is at, or has recorded meanwhile, is left to it.
     """
     remember_source()
     chosen = pick_precision(precision, pick_device(device))
@@ -156,8 +155,6 @@ def run_missing(
         with held(records.path.parent, population) as is_ours:
             stored = Stored(records)
             if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
-                continue
-            if not may_begin(population):
                 continue
             try:
                 with failing_of_its_own(population.cell.model):
@@ -192,7 +189,7 @@ def train_population(
         device=device,
         precision=precision,
         on_progress=watch,
-        evaluate_every=memorized.evaluate_every(cell.task, steps) or language.evaluate_every(cell.task, steps),
+        evaluate_every=extras.evaluate_every(cell.task, steps),
         **cell.optimization,
     )
 

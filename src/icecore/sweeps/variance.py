@@ -7,7 +7,6 @@ from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
 from icecore.training import Runs
 
-INSIDE = "inside.jsonl"
 ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
 TOP = 10  # SOURCE: Table 4
 

@@ -69,7 +69,7 @@ class AdamW:
             vectors.rounded.copy_(vectors.value)
 
 
-def norms_of(gradients: list[Float[Tensor, "seed value"]]) -> Float[Tensor, "vector seed"]:
+def norms_of(gradients: list[Float[Tensor, "seed _"]]) -> Float[Tensor, "vector seed"]:
     return torch.stack([torch.linalg.vector_norm(part, dim=1) for part in gradients])
 
 

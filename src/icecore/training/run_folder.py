@@ -13,17 +13,14 @@ from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.store import (
-    digest,
     filled_whole,
-    load_tensors,
-    noted,
     read_json,
     remove_remains,
-    save_tensors,
     try_lock,
     write_json,
     write_whole,
 )
+from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.identity import COPIES, differences, without_place
 from icecore.training.population import Population

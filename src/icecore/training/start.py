@@ -1,13 +1,14 @@
 """Where a run's parameters come from: its own seeds."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
 from icecore.models import Model, Sizes, initialize
 
 
+@runtime_checkable
 class Start(Protocol):
     """How the parameters of a seed begin. It is part of a run's config, and so of its id."""
 

@@ -9,7 +9,7 @@ network.logits(batches.step(0).inputs)                 # (seed, query, vocab), a
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -90,6 +90,7 @@ class ModelBatch:
     targets: Targets
 
 
+@runtime_checkable
 class ModelBatches(Protocol):
     """Consecutive steps, prepared."""
 

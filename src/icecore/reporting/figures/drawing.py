@@ -1,4 +1,4 @@
-"""What the figures share: colours, lines of medians, and how they are finished and written."""
+"""Colours, lines of medians, and how figures are finished and written."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from icecore.errors import require
-from icecore.store import replacing, require_writable
+from icecore.store.files import replacing, require_writable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,8 +76,8 @@ def with_legend(figure: "Figure", title: str) -> "Figure":
     return figure
 
 
-def save(figure: "Figure", title: str, paths: Sequence[Path]) -> None:
-    """Finish the panels, with one legend for all of them, and write the figure."""
+def finished(figure: "Figure", title: str) -> "Figure":
+    """Finish the panels, with one legend for all of them."""
     handles = {}
     for panel in figure.axes:
         panel.grid(alpha=0.25)
@@ -86,7 +86,7 @@ def save(figure: "Figure", title: str, paths: Sequence[Path]) -> None:
         handles |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    write(figure, paths)
+    return figure
 
 
 def require_drawable(paths: Sequence[Path]) -> None:

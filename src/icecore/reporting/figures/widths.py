@@ -1,12 +1,10 @@
-"""Figure 7, accuracy against width, and the same with other initializations."""
+"""Accuracy against width: of the paper's tasks, and of a comparison of one's own."""
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from icecore.models import Transformer
-from icecore.reporting.claim import seeds_by_setting
 from icecore.reporting.figures.drawing import (
     BLUE,
     DOTS,
@@ -17,21 +15,20 @@ from icecore.reporting.figures.drawing import (
     SKY,
     YELLOW,
     draw_line,
+    finished,
     new_figure,
-    save,
     ticks_at,
 )
-from icecore.store import Records
-from icecore.sweeps.cells import Cell
-from icecore.sweeps.entries import ENTRIES
-from icecore.training.presets import source_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STYLES = {
     "Random": {"color": BLUE, "marker": "o", "linestyle": "-"},
     "Normal": {"color": GREEN, "marker": "^", "linestyle": "--"},
     "Random, matched": {"color": ORANGE, "marker": "s", "linestyle": "-."},
-    "Random, lr 0.005": {"color": SKY, "marker": "D", "linestyle": ":"},
-    "Random, matched, lr 0.005": {"color": PURPLE, "marker": "v", "linestyle": ":"},
+    "Random, lr x5": {"color": SKY, "marker": "D", "linestyle": ":"},
+    "Random, matched, lr x5": {"color": PURPLE, "marker": "v", "linestyle": ":"},
     "U only": {"color": YELLOW, "marker": "X", "linestyle": ":"},
 }
 OTHERS = (ORANGE, PURPLE, SKY, GREY)
@@ -50,44 +47,8 @@ class Point:
     seeds: tuple[int, ...] = ()  # whose values they are, in their order
 
 
-def all_widths_of(scale: str, preset: str, records: Records) -> list[Point]:
-    """What is recorded of Figure 7."""
-    return list(points_of(("fig7",), lambda cell: cell.name.kind, scale, preset, records).values())
-
-
-def initializations_of(scale: str, preset: str, records: Records) -> list[Point]:
-    """What is recorded of Random bodies, as the scripts initialize them and with the gain of width 1024."""
-    points = points_of(("fig7", "init"), line_of, scale, preset, records)
-    return [point for point in points.values() if not point.line.startswith("Normal")]
-
-
-def points_of(
-    entries: Sequence[str], name_of: Callable[[Cell], str], scale: str, preset: str, records: Records
-) -> dict[str, Point]:
-    """By setting, what is recorded of these entries' cells."""
-    by_setting = seeds_by_setting(records)
-    found: dict[str, Point] = {}
-    for entry in entries:
-        cells = ENTRIES[entry].at(scale, preset)
-        widths = tuple(sorted({cell.model.width for cell in cells}))
-        for cell in cells:
-            runs = by_setting.get(cell.setting)
-            if runs:
-                values = tuple(sorted(100 * run["accuracy"] for run in runs))
-                floor = 100 * max(runs[0]["floors"].values(), default=0.0)
-                found[cell.setting] = Point(cell.task.name, name_of(cell), cell.model.width, values, floor, widths)
-    return found
-
-
-def line_of(cell: Cell) -> str:
-    """With the initialization if it is not the preset's own."""
-    assert isinstance(cell.model, Transformer)
-    is_usual = cell.model.init == source_of(cell.preset)
-    return replace(cell.name, more="" if is_usual else cell.model.init).line
-
-
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
-    """By line, those that have a style of their own first; others get one by one what is left."""
+    """Return the style of each line: known ones first; others get one by one what is left."""
     unknown = [line for line in dict.fromkeys(point.line for point in points) if line not in STYLES]
     left = zip(itertools.cycle(OTHERS), itertools.cycle("p<>*hd"), itertools.cycle(("-.", "--", ":")), strict=False)
     others = {
@@ -97,8 +58,8 @@ def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
     return STYLES | others
 
 
-def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> None:
-    """A panel a task: medians as lines between neighbouring widths, a dash for each seed, the floor."""
+def draw_widths(points: Sequence[Point], title: str) -> "Figure":
+    """Draw a panel per task: medians as lines between neighbouring widths, a dash for each seed, the floor."""
     tasks = list(dict.fromkeys(point.task for point in points))
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
@@ -124,4 +85,4 @@ def draw_widths(points: Sequence[Point], title: str, paths: Sequence[Path]) -> N
     for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
         panel.set_xlabel("width", fontsize=8)
     figure.supylabel("test accuracy, %", fontsize=9)
-    save(figure, title, paths)
+    return finished(figure, title)

@@ -8,12 +8,13 @@ from icecore.own_files import is_file
 from icecore.reporting.figures.drawing import write
 from icecore.reporting.inside.attention import ATTENTION
 from icecore.reporting.inside.causal import CAUSAL
-from icecore.reporting.inside.looking import Analysis, Look, Request, Result, Subject, Table
+from icecore.reporting.inside.looking import Analysis, Look, Request, Result, Subject
 from icecore.reporting.inside.memorized import CAPACITY
 from icecore.reporting.inside.modular import MODULAR
 from icecore.reporting.inside.own import own_analysis
 from icecore.reporting.inside.readout import READOUT
 from icecore.reporting.inside.variance import VARIANCE
+from icecore.reporting.table import Table
 
 ANALYSES: dict[str, Analysis] = {
     analysis.name: analysis for analysis in (VARIANCE, CAUSAL, ATTENTION, MODULAR, READOUT, CAPACITY)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
 from icecore.errors import require
 from icecore.reporting.figures.drawing import new_figure
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.table import Table
 from icecore.tasks import Needle
 
 if TYPE_CHECKING:
@@ -52,8 +53,8 @@ def tables(result: Result) -> list[Table]:
             where = f"layer {head['layer']}, head {head['head']}"
             rows.append((name, step.replace("_", " "), where, f"{head['score']:.3f}", f"{uniform:.3f}"))
     title = "The heads that look most from each value to its marker, and from the query to its value"
-    columns = {"": "left", "attention": "left", "best head": "left", "mean": "right", "uniform": "right"}
-    of_needle = [Table(title, columns, rows)] if rows else []
+    left = ("", "attention", "best head")
+    of_needle = [Table(title, (*left, "mean", "uniform"), rows, left)] if rows else []
     return [*of_needle, *([prompt_table(result["prompt"])] if "prompt" in result else [])]
 
 
@@ -63,8 +64,8 @@ def prompt_table(prompt: Result) -> Table:
         for head, rows_of_head in enumerate(heads, start=1):
             at = max(range(len(words)), key=lambda index, last=rows_of_head[-1]: last[index])
             rows.append((f"layer {layer}, head {head}", words[at], str(at + 1), f"{rows_of_head[-1][at]:.3f}"))
-    columns = {"": "left", "at": "left", "place": "right", "attention": "right"}
-    return Table(f"Where the last token of '{' '.join(words)}' looks most", columns, rows)
+    title = f"Where the last token of '{' '.join(words)}' looks most"
+    return Table(title, ("", "at", "place", "attention"), rows, left=("", "at"))
 
 
 def figure(_look: Look, result: Result) -> "Figure | None":

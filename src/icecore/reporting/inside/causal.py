@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Table, has_streams, percent
+from icecore.reporting.inside.looking import Analysis, Look, Result, has_streams, percent
+from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,11 +58,11 @@ def tables(result: Result) -> list[Table]:
         f"% accuracy on {result['items']} test items when the stream keeps, or loses, k directions "
         f"at {', '.join(curves[0]['places'])}"
     )
-    columns = {"": "left", "k =": "left", **{str(count): "right" for count in curves[0]["counts"]}}
+    left = ("", "k =")
     rows = [(curve["mode"], curve["basis"], *map(percent, curve["accuracy"])) for curve in curves]
     (kept,) = [curve for curve in curves if (curve["mode"], curve["basis"]) == ("keep", "directions")]
     shuffled = f"against shuffled answers, directions kept: {' '.join(map(percent, kept['shuffled']))}"
-    return [Table(title, columns, rows, (shuffled,))]
+    return [Table(title, (*left, *map(str, curves[0]["counts"])), rows, left, (shuffled,))]
 
 
 def figure(look: Look, result: Result) -> "Figure":

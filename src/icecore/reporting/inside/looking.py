@@ -10,6 +10,7 @@ from torch import Tensor
 from icecore.analysis.moments import Moments, Positions, in_parts, moments_of, streams_of
 from icecore.errors import unknown_name
 from icecore.models import Model, device_of, traced
+from icecore.reporting.table import Table
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
 from icecore.training import Population, RunConfig, index_of
@@ -104,16 +105,6 @@ class Look:
             yield part
             done += len(part)
             self.tell(what, done, 2 * len(batch))
-
-
-@dataclass(frozen=True)
-class Table:
-    """What is printed: columns are left or right, notes stand below."""
-
-    title: str
-    columns: dict[str, str]
-    rows: list[tuple[str, ...]]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

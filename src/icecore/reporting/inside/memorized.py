@@ -7,7 +7,8 @@ from torch import Tensor
 from icecore.analysis.capacity import capacity
 from icecore.errors import InputError
 from icecore.models import device_of
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.table import Table
 from icecore.tasks import Memorization
 
 ROWS = 4_096  # items that are computed at once
@@ -38,7 +39,7 @@ def measure(look: Look) -> Result:
 def tables(result: Result) -> list[Table]:
     both = ("trained", "untrained")
     rows = [(name.replace("_", " "), *(f"{result[which][name]:,.2f}" for which in both)) for name in result["trained"]]
-    return [Table("Memorized bits", {"": "left", "trained": "right", "untrained": "right"}, rows)]
+    return [Table("Memorized bits", ("", *both), rows, left=("",))]
 
 
 def fits(subject: Subject) -> bool:

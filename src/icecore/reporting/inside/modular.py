@@ -16,7 +16,8 @@ from icecore.analysis.circles import (
 from icecore.errors import InputError, require
 from icecore.models import parameter_of_role
 from icecore.reporting.figures.drawing import new_figure
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.table import Table
 from icecore.tasks import ModularAddition
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def tables(result: Result) -> list[Table]:
     notes = [
         f"key frequencies, {which}: {', '.join(map(str, result[which]['key_frequencies'])) or 'none'}" for which in both
     ]
-    return [Table("Modular addition", {"": "left", "trained": "right", "untrained": "right"}, rows, tuple(notes))]
+    return [Table("Modular addition", ("", *both), rows, left=("",), notes=tuple(notes))]
 
 
 def figure(look: Look, _result: Result) -> "Figure":

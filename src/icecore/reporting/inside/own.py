@@ -5,7 +5,8 @@ import inspect
 from icecore.errors import InputError, require
 from icecore.models import device_of
 from icecore.own_files import hash_of, load_function, of_the_users
-from icecore.reporting.inside.looking import Analysis, Look, Result, Table
+from icecore.reporting.inside.looking import Analysis, Look, Result
+from icecore.reporting.table import Table
 from icecore.training.probes import finite_numbers
 
 TAKES = "(model, parameters, batch)"
@@ -41,8 +42,6 @@ def own_analysis(spec: str) -> Analysis:
 
 
 def tables(result: Result) -> list[Table]:
-    rows = [
-        (name, *(f"{result[which][name]:,.4g}" for which in ("trained", "untrained"))) for name in result["trained"]
-    ]
-    columns = {"": "left", "trained": "right", "untrained": "right"}
-    return [Table(f"{result['file']}, on {result['items']:,} test items", columns, rows)]
+    both = ("trained", "untrained")
+    rows = [(name, *(f"{result[which][name]:,.4g}" for which in both)) for name in result["trained"]]
+    return [Table(f"{result['file']}, on {result['items']:,} test items", ("", *both), rows, left=("",))]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from icecore.analysis.moments import training_items
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.reporting.figures.drawing import BLUE, DOTS, GREY, YELLOW, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, Table, percent
+from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, percent
+from icecore.reporting.table import Table
 from icecore.tasks import Language
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def tables(result: Result) -> list[Table]:
         (one["kind"], percent(one["train_accuracy"]), percent(one["test_accuracy"]), f"{one['items']:,}")
         for one in result["readouts"]
     ]
-    columns = {"": "left", "train": "right", "test": "right", "scored positions": "right"}
+    title = "The unembedding alone on the untouched body, solved; accuracy in %"
     floors = f"floors: {', '.join(f'{name} {percent(value)}' for name, value in result['floors'].items())}"
-    return [Table("The unembedding alone on the untouched body, solved; accuracy in %", columns, rows, (floors,))]
+    return [Table(title, ("", "train", "test", "scored positions"), rows, left=("",), notes=(floors,))]
 
 
 def figure(look: Look, result: Result) -> "Figure":

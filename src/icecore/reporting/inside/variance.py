@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import explained, streams_of
 from icecore.reporting.figures.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Table, has_streams, percent
+from icecore.reporting.inside.looking import Analysis, Look, Result, has_streams, percent
+from icecore.reporting.table import Table
 from icecore.sweeps.variance import TOP
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ def tables(result: Result) -> list[Table]:
         untrained = result["untrained"][place]
         each = (trained["directions"], untrained["directions"], trained["neurons"], untrained["neurons"])
         rows.append((place, *map(percent, each)))
-    columns = {"place": "left", "directions": "right", "untrained": "right", "neurons": "right", "untrained ": "right"}
+    headings = ("place", "directions", "untrained", "neurons", "untrained")
     title = f"% of variance within the top {TOP}, over {result['activations']:,} activations ({result['positions']})"
-    return [Table(title, columns, rows)]
+    return [Table(title, headings, rows, left=("place",))]
 
 
 def figure(look: Look, result: Result) -> "Figure":

@@ -1,7 +1,6 @@
-"""Results in README and docs, made from the records: `python -m icecore.reporting.documents FILE...`.
+"""Fill the tables of results into README and docs: `python -m icecore.paper.documents FILE...`.
 
-A table stands between two comments, of which the first names it; a number before a comment that says what it is
-(`quotes`). What else is in the file stays as it is.
+A table stands between two comments, of which the first names it. What else is in the file stays as it is.
 """
 
 import re
@@ -9,25 +8,24 @@ import sys
 from pathlib import Path
 
 from icecore.errors import InputError, unknown_name
+from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper.differences import unexplained
+from icecore.paper.directions import directions_table
+from icecore.paper.grid import grid_of, preset_grid_of
+from icecore.paper.settings import remembered_settings
+from icecore.paper.summary import summary_of
+from icecore.reporting.bench_tables import bench_table
 from icecore.reporting.claim import seeds_of
-from icecore.reporting.claims import claims_of
-from icecore.reporting.grids import grid_of, preset_grid_of
-from icecore.reporting.markdown import markdown_table
-from icecore.reporting.quotes import Quotes
-from icecore.reporting.reasons import unexplained
-from icecore.reporting.stored_tables import bench_grid_of, read_results, subspace_grid
-from icecore.reporting.summary import HEADINGS, summary_of
-from icecore.store import Records
-from icecore.sweeps.entries import ENTRIES
+from icecore.store.files import read_json
+from icecore.store.records import Records
 
 BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset)?, made by `make readme` -->")
 END = "<!-- end of results -->"
 
 
 def results_table(name: str, results: Path) -> str:
-    """A table or figure, how many seeds it has, and why some numbers differ from the paper's."""
+    """Return a table or figure, how many seeds it has, and why some numbers differ from the paper's."""
     claims = claims_of([name], "paper", "released", Records(results))
-    headings, rows = grid_of(claims)
     seeds = seeds_of(claims)
     text = {"": "Nothing is measured so far. ", "1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
     missing = sum(claim.n == 0 for claim in claims)
@@ -39,28 +37,28 @@ def results_table(name: str, results: Path) -> str:
     if differences:
         verb = "differs" if len(differences) == 1 else "differ"
         text += f"{len(differences)} {verb} from the paper by more than the tolerance that was fixed beforehand:\n"
-    return "\n".join([markdown_table(headings, rows), "", text.rstrip(" "), *differences])
+    return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
 def table_of(name: str, by_preset: bool, results: Path) -> str:
-    """`all` is the summary, `subspaces` what few directions do, `bench/FILE.json` a bench; else a table or figure."""
+    """Return what a mark names: `all` is the summary, `bench/FILE.json` a bench, or else a table or figure."""
     if by_preset:
-        return markdown_table(*preset_grid_of(name, "paper", Records(results)))
+        return preset_grid_of(name, "paper", Records(results)).markdown()
     if name == "all":
-        names = [name for name, entry in ENTRIES.items() if entry.cells is not None]
-        return markdown_table(HEADINGS, summary_of(names, "paper", "released", Records(results)))
-    if name == "subspaces":
-        return markdown_table(*subspace_grid(results / "analyses"))
+        names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
+        return summary_of(names, "paper", "released", Records(results)).markdown()
+    if name == "directions":
+        return directions_table(results / "analyses").markdown()
     if name.startswith("bench/"):
-        return markdown_table(*bench_grid_of(read_results(results / name)["rows"]))
-    if name not in ENTRIES:
-        raise unknown_name("table or figure", name, [*ENTRIES, "all", "subspaces"])
+        return bench_table(read_json(results / name)["rows"]).markdown()
+    if name not in EXPERIMENTS:
+        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "directions"])
     return results_table(name, results)
 
 
 def filled(text: str, results: Path) -> str:
-    """The text with every table and number that its comments name."""
-    before, *rest = re.split(f"({BEGIN.pattern})", Quotes(results).filled(text))
+    """Return the text with every table that its comments name."""
+    before, *rest = re.split(f"({BEGIN.pattern})", text)
     parts = [before]
     for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
         _, end, after = following.partition(END)
@@ -73,7 +71,8 @@ def filled(text: str, results: Path) -> str:
 def main() -> None:
     for path in map(Path, sys.argv[1:]):
         try:
-            made = filled(path.read_text(encoding="utf-8"), Path("results"))
+            with remembered_settings():
+                made = filled(path.read_text(encoding="utf-8"), Path("results"))
         except InputError as error:
             print(f"error: {path}: {error}", file=sys.stderr)
             sys.exit(2)

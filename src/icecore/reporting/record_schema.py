@@ -1,13 +1,12 @@
-"""Whether a record has what the reports read of it, each part of its kind: a damaged one is skipped, not half read."""
+"""The schema of stored records: a damaged record is skipped, not half read."""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
-from icecore.store import Record
-from icecore.training import Precision
+from icecore.store.records import Record
 
-PRECISIONS = tuple(str(each) for each in Precision)  # the most exact first
+PRECISIONS = ("fp32", "tf32", "bf16")  # the most exact first; those of `training.Precision`, which imports torch
 CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in ("", "_per_trained", "_per_parameter"))
 
 
@@ -36,16 +35,16 @@ def is_config(value: Any) -> bool:
         isinstance(part, dict) and isinstance(part.get("name"), str) and isinstance(part.get("settings"), dict)
         for part in parts
     )
-    return are_named and isinstance(value.get("trainable"), str)
+    return are_named and (isinstance(value.get("trainable"), str) or isinstance(value.get("phases"), list))
 
 
 def is_of_text(value: Any) -> bool:
-    """What a language model's record says of its text."""
+    """Tell whether it says on how much text a language model was trained."""
     return isinstance(value, dict) and has_numbers(value.get("tokens"), ("train",)) and is_number(value.get("epochs"))
 
 
 def is_variance(value: Any) -> bool:
-    """Shares by positions and place: of directions, and of neurons."""
+    """Tell whether it has shares by positions and place, of directions and of neurons."""
     places = [place for each in value.values() for place in each.values()] if has_dicts(value) else []
     return bool(places) and all(
         isinstance(place, list | tuple) and len(place) == 2 and all(map(is_number, place)) for place in places
@@ -82,7 +81,7 @@ REQUIRED_OF_RUNS = {  # beside their floors; a look inside has its variance inst
 }
 
 
-def is_sound(record: Record) -> bool:
+def is_valid(record: Record) -> bool:
     if not all(name in record for name in REQUIRED):
         return False
     if not all(test(record[name]) for name, test in KINDS.items() if name in record):

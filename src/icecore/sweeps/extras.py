@@ -1,11 +1,11 @@
-"""What is recorded of memorization beside its end: the accuracy on the way, and how many bits it knows."""
+"""What records have beside accuracy: for memorization its curve and bits, for language modeling its text."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from icecore.analysis.capacity import capacity
 from icecore.store import Record
-from icecore.tasks import Memorization, Task
+from icecore.tasks import Language, Memorization, Task
 from icecore.training import RunFolder, Runs, scored_losses
 from icecore.training.population import predict
 
@@ -14,13 +14,17 @@ from icecore.training.population import predict
 POINTS = 84
 
 
+EVALUATIONS = 20  # of a language model's validation loss: among them is the best
+
+
 def evaluate_every(task: Task, steps: int) -> int | None:
-    """So often the accuracy is measured and kept; None: as often as the loop sees fit, and not kept."""
-    return max(1, steps // POINTS) if isinstance(task, Memorization) else None
+    """Return how often a task is evaluated whose record needs it; None leaves that to the loop."""
+    points = POINTS if isinstance(task, Memorization) else EVALUATIONS if isinstance(task, Language) else None
+    return None if points is None else max(1, steps // points)
 
 
 def with_memory(runs: Runs, records: list[Record]) -> list[Record]:
-    """The records; those of memorization with its curve and its bits."""
+    """Return the records; those of memorization with its curve and its bits."""
     if not isinstance(runs.config.task, Memorization):
         return records
     more = zip(records, curves_of(runs), capacities_of(runs, runs.config.task), strict=True)
@@ -28,7 +32,7 @@ def with_memory(runs: Runs, records: list[Record]) -> list[Record]:
 
 
 def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
-    """Of each seed, the steps at which accuracy was measured, and the accuracies; the end is the last."""
+    """Return for each seed the steps at which accuracy was measured, and the accuracies; the end is the last."""
     assert runs.path is not None
     end = runs.config.optimization.steps
     rows = [row for row in RunFolder(runs.path).metrics() if "accuracy" in row and row["step"] < end]
@@ -40,10 +44,20 @@ def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
 
 
 def capacities_of(runs: Runs, task: Memorization) -> Iterator[dict[str, float]]:
-    """Of each seed, in the precision that it was trained in."""
+    """Yield each seed's bits, in the precision that it was trained in."""
     batch = task.test_set().to(runs.population.device)
     trained, frozen = runs.config.parameter_counts
     predictions, _ = predict(runs.population, batch)
     is_right = (predictions == batch.targets)[:, batch.scored].float()
     for right, losses in zip(is_right, scored_losses(runs.population, batch), strict=True):
         yield capacity(right, losses, task.keys, trained, trained + frozen).as_json()
+
+
+def with_text(runs: Runs, records: list[Record]) -> list[Record]:
+    """Return the records; those of language modeling with how much text there was, and how often it was read."""
+    task, optimization = runs.config.task, runs.config.optimization
+    if not isinstance(task, Language):
+        return records
+    tokens = {split: len(task.tokens_of(split)) for split in ("train", "validation")}
+    epochs = round(optimization.steps * optimization.batch * task.window / tokens["train"], 2)
+    return [{**record, "text": {"tokens": tokens, "epochs": epochs}} for record in records]

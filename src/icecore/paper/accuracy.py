@@ -1,0 +1,109 @@
+"""Claims about accuracies: the paper's number, ours, the tolerance and the verdict."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from icecore.paper.cells import PaperCell
+from icecore.paper.differences import reasons_for
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment
+from icecore.paper.numbers import LAPTOP_LINE, KnownReason, Number
+from icecore.reporting.claim import (
+    Claim,
+    Precisions,
+    median_of,
+    of_most_seeds,
+    precision_of,
+    seeds_in_words,
+    verdict_of,
+    without_verdict,
+)
+from icecore.sweeps.names import CellName
+
+TRAIN = " (train)"  # ends the label of an accuracy on the training set
+
+
+def accuracy_claims(
+    experiment: Experiment,
+    evidence: Evidence,
+    printed: Sequence[Number] = (),
+    known: Mapping[CellName, KnownReason] | None = None,
+) -> list[Claim]:
+    """Make a claim for each printed number; where the paper prints none, for each cell."""
+    cells = {cell.name: cell for cell in experiment.of(evidence)}
+    wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
+    found: list[Claim] = []
+    for number, cell in wanted:
+        precisions = evidence.precisions(cell)
+        claim = claim_of(experiment, cell, number, evidence.scale, precisions)
+        if number is not None and claim.verdict == "differs" and evidence.scale == "paper":
+            reason = (known or {}).get(cell.name)
+            changed = {
+                variation: evidence.precisions(variation.cell) for variation in experiment.changed(cell, evidence)
+            }
+            notes = reasons_for(number, reason, evidence.preset, precisions, changed)
+            claim = replace(claim, explanation="; ".join(notes))
+        found.append(claim)
+    return found
+
+
+def claim_of(
+    experiment: Experiment, cell: PaperCell, number: Number | None, scale: str, precisions: Precisions
+) -> Claim:
+    """Make a cell's claim from its records in each precision; those that do not count are noted."""
+    key = "accuracy" if number is None else number.accuracy
+    counted = of_most_seeds(precisions)
+    runs = [record for record in counted if key in record]
+    values = [100 * record[key] for record in runs]
+    ours = median_of(values)
+    floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
+    suffix = TRAIN if key == "train_accuracy" else ""
+    tolerance, reason, verdict = judge(number, ours, scale)
+    whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
+    row, column = experiment.place(cell.name)
+    return Claim(
+        experiment.name,
+        cell.label + suffix,
+        None if number is None else number.paper,
+        ours,
+        tuple(values),
+        100 * max(floors) if floors else None,
+        tolerance,
+        reason,
+        verdict,
+        note="; ".join(notes_on(precisions, key, whole)),
+        whole_answers=median_of(whole) if key == "accuracy" else None,
+        place=(row + suffix, column),
+        setting=cell.setting,
+    )
+
+
+def notes_on(precisions: Precisions, key: str, whole: Sequence[float]) -> list[str]:
+    counted = of_most_seeds(precisions)
+    notes = [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
+    others = {
+        precision: [100 * record[key] for record in each if key in record]
+        for precision, each in precisions.items()
+        if each is not counted
+    }
+    if any(others.values()):
+        notes.append(f"counted in {precision_of(counted)}")
+    return notes + [
+        f"in {precision} {statistics.median(each):.1f}, {seeds_in_words(len(each))}"
+        for precision, each in others.items()
+        if each
+    ]
+
+
+def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, str, str]:
+    """Return the tolerance, its reason, and the verdict."""
+    if number is None:
+        return "", "the paper prints no number", without_verdict(ours)
+    if scale == "laptop":
+        tolerance, reason = f"same side of {LAPTOP_LINE:g}", "a laptop's tasks are smaller than the paper's"
+        agrees = ours is not None and (ours >= LAPTOP_LINE) == (number.paper >= LAPTOP_LINE)
+    else:
+        tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason
+        agrees = ours is not None and abs(ours - number.paper) <= number.tolerance.points
+    return tolerance, reason, verdict_of(ours, agrees)

@@ -1,0 +1,54 @@
+"""The paper's cells, named without torch and made when they are needed: a table of stored results makes none."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from icecore.paper.settings import known_setting
+from icecore.sweeps.names import CellName
+
+if TYPE_CHECKING:
+    from icecore.sweeps.cells import Cell
+
+
+@dataclass(frozen=True)
+class PaperCell:
+    """A cell at a scale and with a preset: its name, and how it is made."""
+
+    name: CellName
+    scale: str
+    preset: str
+    make: "Callable[[], Cell]" = field(compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        return str(self.name)
+
+    @functools.cached_property
+    def made(self) -> "Cell":
+        return replace(self.make(), name=self.name)
+
+    @functools.cached_property
+    def setting(self) -> str:
+        """The setting of its runs; at the paper's scale remembered from an earlier command, or else computed."""
+        if self.scale != "paper":
+            return self.made.setting
+        return known_setting(f"{self.preset}: {self.label}", lambda: self.made.setting)
+
+
+@dataclass(frozen=True)
+class Variation:
+    """A cell with one thing changed. A change that the authors may have made can explain a difference."""
+
+    base: CellName
+    change: str
+    cell: PaperCell
+    can_explain: bool = True
+
+
+def vary(base: PaperCell, change: str, apply: "Callable[[Cell], Cell]", can_explain: bool = True) -> Variation:
+    """Change one thing of a cell."""
+    name = replace(base.name, variant=change)
+    cell = PaperCell(name, base.scale, base.preset, lambda: apply(base.made))
+    return Variation(base.name, change, cell, can_explain)

@@ -1,0 +1,52 @@
+"""Claims one by one: the paper's number, ours, its spread, the tolerance and the verdict."""
+
+from collections.abc import Sequence
+
+from icecore.paper import EXPERIMENTS, Evidence, table4, table7
+from icecore.paper.shares import choices_of
+from icecore.reporting.claim import Claim, shown
+from icecore.reporting.table import Table
+
+HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
+SHARES = {"table4": table4.SHARES, "table7": table7.SHARES}
+
+
+def claim_table(claims: Sequence[Claim], title: str) -> Table:
+    """List claims, with their notes where there are any."""
+    headings, rows = HEADINGS, [row_of(claim) for claim in claims]
+    if any(claim.remarks for claim in claims):
+        headings, rows = (*headings, "note"), [(*row, claim.remarks) for row, claim in zip(rows, claims, strict=True)]
+    return Table(title, headings, rows, left=("name", "cell", "verdict", "note"))
+
+
+def row_of(claim: Claim) -> tuple[str, ...]:
+    def words(value: float | None) -> str:
+        return shown(value, claim.digits)
+
+    return (
+        claim.name,
+        claim.cell,
+        words(claim.paper),
+        words(claim.ours),
+        str(claim.n),
+        "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
+        words(claim.floor),
+        claim.tolerance,
+        claim.verdict,
+    )
+
+
+def notes_on_pooling(names: Sequence[str], evidence: Evidence) -> list[str]:
+    """Say how near each reading of Table 4 comes to the paper: it does not say which activations are pooled."""
+    printed = [(EXPERIMENTS[name], SHARES[name]) for name in names if name in SHARES]
+    choices = choices_of(printed, evidence) if evidence.scale == "paper" else []
+    if not choices:
+        return []
+    return [
+        "Which activations are pooled: the paper does not say. Mean difference from its shares of variance:",
+        *(
+            f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
+            f"{choice.difference:.1f} points, {choice.within} of {choice.numbers} numbers within the tolerance"
+            for choice in choices
+        ),
+    ]

@@ -1,0 +1,75 @@
+"""What is recorded at a scale and with a preset, read once."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from icecore.paper.cells import PaperCell, Variation
+from icecore.paper.scales import Scale
+from icecore.reporting.claim import Precisions, by_precision, of_most_seeds
+from icecore.store.records import INSIDE, Record, Records
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records that claims are made from."""
+
+    records: Records
+    scale: str = "paper"
+    preset: str = "released"
+    variations: tuple[Callable[[Scale, str], list[Variation]], ...] = ()  # what may explain a difference
+
+    @functools.cached_property
+    def by_setting(self) -> dict[str, Precisions]:
+        return by_precision(self.records)
+
+    @functools.cached_property
+    def inside_by_setting(self) -> dict[str, Precisions]:
+        return by_precision(self.records.beside(INSIDE))
+
+    def precisions(self, cell: PaperCell) -> Precisions:
+        """Return a cell's records by precision."""
+        return self.by_setting.get(cell.setting, {})
+
+    def runs(self, cell: PaperCell) -> list[Record]:
+        """Return a cell's records, one per seed, all in the precision that has the most."""
+        return of_most_seeds(self.precisions(cell))
+
+    def inside(self, cell: PaperCell) -> list[Record]:
+        """Return what was measured inside a cell's runs."""
+        return of_most_seeds(self.inside_by_setting.get(cell.setting, {}))
+
+    @functools.cached_property
+    def all_runs(self) -> list[Record]:
+        """One record per run of every setting, each in the precision that has the most seeds."""
+        return all_of(self.by_setting)
+
+    @functools.cached_property
+    def all_inside(self) -> list[Record]:
+        return all_of(self.inside_by_setting)
+
+
+def all_of(by_setting: dict[str, Precisions]) -> list[Record]:
+    return [run for _, each in sorted(by_setting.items()) for run in of_most_seeds(each)]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What some runs took: seconds of a device, a population's shared among its seeds.
+
+    Populations that shared a device count each in full, so that it is the most that they can have taken of it.
+    """
+
+    device: str
+    runs: int
+    seconds: float
+
+
+def spent(runs: Iterable[Record]) -> list[Spent]:
+    """Sum up by device; a run counts once."""
+    once = {run["run"]: run for run in runs if "seconds" in run}
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for run in once.values():
+        seconds[run["device"]].append(run["seconds"] / run.get("seeds_at_once", 1))
+    return [Spent(device, len(each), sum(each)) for device, each in sorted(seconds.items())]

@@ -1,0 +1,98 @@
+"""What a table or figure of the paper is here: its cells, its claims and its drawing."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from icecore.errors import InputError
+from icecore.paper.cells import PaperCell, Variation
+from icecore.paper.evidence import Evidence
+from icecore.paper.scales import PRESETS, SCALES, Scale
+from icecore.reporting.claim import Claim
+from icecore.store.records import Record
+from icecore.sweeps.names import CellName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure from stored records: its title, the points of some evidence, and how they are drawn."""
+
+    title: str
+    points: Callable[[Evidence], list[Any]]
+    draw: "Callable[[list[Any], str], Drawn]"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure. Without `cells`, `missing` says how to get it."""
+
+    name: str
+    title: str
+    cells: Callable[[Scale, str], list[PaperCell]] | None = None  # at a scale and with a preset
+    claims: "Callable[[Experiment, Evidence], list[Claim]] | None" = None
+    figures: dict[str, Figure] = field(default_factory=dict)
+    runs: "Callable[[Experiment, Evidence], list[Record]] | None" = None  # behind it; by default those of its cells
+    missing: str = ""
+    needs_text: bool = False  # cells are of a prepared text
+    columns: Literal["model", "width", "variant"] = "model"  # of its table, with a row for the rest of a cell's name
+    has_presets: bool = False  # whether its table can have a row for each preset
+
+    def at(self, scale: str, preset: str, text: Path | None = None) -> list[PaperCell]:
+        """Return its cells, if it has any; `text` is another prepared text than the scale's."""
+        return [] if self.cells is None else self.cells(SCALES[scale].with_text(text), preset)
+
+    def of(self, evidence: Evidence) -> list[PaperCell]:
+        return self.at(evidence.scale, evidence.preset)
+
+    def claims_of(self, evidence: Evidence) -> list[Claim]:
+        return [] if self.claims is None else self.claims(self, evidence)
+
+    def runs_of(self, evidence: Evidence) -> list[Record]:
+        """Return the records behind it."""
+        if self.runs is not None:
+            return self.runs(self, evidence)
+        return [run for cell in self.of(evidence) for run in evidence.runs(cell)]
+
+    def changed(self, cell: PaperCell, evidence: Evidence) -> list[Variation]:
+        """Return a cell with another preset, or as the evidence's variations have it."""
+        with_presets = [
+            Variation(cell.name, f"--preset {preset}", other)
+            for preset in PRESETS
+            for other in self.at(evidence.scale, preset)
+            if preset != evidence.preset and other.name == cell.name and other.setting != cell.setting
+        ]
+        return with_presets + [
+            variation
+            for vary in evidence.variations
+            for variation in vary(SCALES[evidence.scale], evidence.preset)
+            if variation.base == cell.name
+        ]
+
+    def place(self, name: CellName) -> tuple[str, str]:
+        """Return a cell's row and column in the table."""
+        if self.columns == "width":
+            return f"{name.task}, {name.line}", str(name.width)
+        if self.columns == "variant":
+            return str(replace(name, variant="")), name.variant
+        return name.task, name.column
+
+
+def draw(name: str, figure: Figure, experiment: str, evidence: Evidence, paths: Sequence[Path]) -> list[Any]:
+    """Draw a figure into files, and return its points, curves or bars, each with `values`, one per run."""
+    from icecore.reporting.figures.drawing import write
+
+    points = figure.points(evidence)
+    if not points:
+        raise InputError(
+            f"nothing of {name} is recorded in {evidence.records.path}; icecore reproduce {experiment} --scale "
+            f"{evidence.scale} --preset {evidence.preset} trains it"
+        )
+    try:
+        write(figure.draw(points, figure.title), paths)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot draw {', '.join(map(str, paths))}: {error}") from error
+    return points

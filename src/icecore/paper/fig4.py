@@ -1,0 +1,176 @@
+"""Figure 4: the loss of language models against their width.
+
+SOURCE: section 5.2 and figure 4; the claims were written down before any language model of these sizes was trained.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from icecore.paper.cells import PaperCell
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
+from icecore.paper.scales import Scale
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
+from icecore.reporting.figures.drawing import (
+    COLOURS,
+    DASHES,
+    DOTS,
+    GREY,
+    draw_line,
+    finished,
+    new_figure,
+    style_of,
+    ticks_at,
+)
+from icecore.store.records import Record
+from icecore.sweeps.names import TRAINED, CellName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+LAYERS = (2, 4)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A difference of two losses that can be compared between texts, and what it may be."""
+
+    first: str
+    second: str
+    paper: float | None
+    least: float
+    most: float
+    tolerance: str
+    reason: str
+
+
+SHAPES = (
+    Shape("Random 512x2", "Normal 32x2", 0.0, -0.3, 0.3, "0.3", "Random 512 is said to be about Normal 32"),
+    Shape("Random 512x2", "Normal 512x2", None, 0.3, math.inf, "at least 0.3", "Random is far above Normal"),
+    Shape("Random 512x4", "Random 512x2", None, 0.0, math.inf, "at least 0", "2 layers beat 4 in Random"),
+)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Language models of one shape: the best validation loss of each seed, and those that need no learning."""
+
+    kind: str  # Random or Normal
+    width: int
+    layers: int
+    values: tuple[float, ...]
+    floors: dict[str, float]
+    train_tokens: int
+    epochs: float
+
+    @property
+    def name(self) -> CellName:
+        return CellName("language", self.kind, self.width, self.layers, "best validation loss")
+
+
+def cells(scale: Scale, preset: str) -> list[PaperCell]:
+    return [
+        language_cell(scale, kind, width, layers, preset)
+        for layers in LAYERS
+        for kind in TRAINED
+        for width in scale.language.widths
+    ]
+
+
+def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
+    return of_one_text(evidence.all_runs, evidence.preset)
+
+
+def trained(evidence: Evidence) -> list[Trained]:
+    """Return what is recorded of the text that has the most records, by layers, kind and width.
+
+    One shape may have been trained for different numbers of epochs; all count, since the best loss does.
+    """
+    found = []
+    by_shape: dict[tuple[int, str, int], list[Record]] = {}
+    for run in of_one_text(evidence.all_runs, evidence.preset):
+        by_shape.setdefault((layers_of(run), kind_of(run), width_of(run)), []).append(run)
+    for (layers, kind, width), own in sorted(by_shape.items()):
+        values, text = tuple(sorted(run["best_loss"] for run in own)), own[0]["text"]
+        floors, tokens = own[0].get("loss_floors", {}), text["tokens"]["train"]
+        found.append(Trained(kind, width, layers, values, floors, tokens, text["epochs"]))
+    return found
+
+
+def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
+    """Claim each point, and what the paper says of the figure; a laptop's few stories can show nothing of that."""
+    points = trained(evidence)
+    shapes = SHAPES if evidence.scale == "paper" else ()
+    return [
+        *(point_claim(experiment, point) for point in points),
+        *(shape_claim(points, shape) for shape in shapes),
+    ]
+
+
+def point_claim(experiment: Experiment, point: Trained) -> Claim:
+    ours = median_of(point.values)
+    return Claim(
+        experiment.name,
+        str(point.name),
+        None,
+        ours,
+        point.values,
+        min(point.floors.values(), default=None),
+        "",
+        OTHER_TEXT,
+        without_verdict(ours),
+        digits=3,
+        note=f"within {point.epochs:g} epochs of {point.train_tokens:,} tokens",
+        place=experiment.place(point.name),
+    )
+
+
+def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
+    """Claim one model's loss less another's. On another text only its sign, or that it is small, can be compared."""
+    by_size = {f"{point.kind} {point.name.size}": point for point in points}
+    first, second = by_size.get(shape.first), by_size.get(shape.second)
+    ours, seeds = None, 0
+    if first is not None and second is not None:
+        ours = statistics.median(first.values) - statistics.median(second.values)
+        seeds = min(len(first.values), len(second.values))
+    label = f"loss of {shape.first} less {shape.second}"
+    verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
+    return Claim(
+        "fig4", label, shape.paper, ours, (), None, shape.tolerance, shape.reason, verdict, digits=2, seeds=seeds
+    )
+
+
+def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
+    """Draw the best validation loss against width; 4 layers have dashes and empty markers."""
+    figure = new_figure(5.4, 3.6)
+    panel = figure.subplots()
+    layers = sorted({point.layers for point in points})
+    for kind in COLOURS:
+        for count in layers:
+            along = [point for point in points if (point.kind, point.layers) == (kind, count)]
+            if along:
+                widths = [point.width for point in along]
+                draw_line(panel, widths, along, label=f"{kind}, {count} layers", **style_of(kind, count == layers[0]))
+    for (name, floor), dash in zip(points[0].floors.items(), (DOTS, DASHES), strict=False):
+        panel.axhline(floor, color=GREY, linestyle=dash, linewidth=0.9, label=f"floor: {name}")
+    ticks_at(panel, sorted({point.width for point in points}))
+    panel.set_xlabel("width", fontsize=8)
+    panel.set_ylabel("best validation loss, nats a token", fontsize=8)
+    trained_on = f"within {points[0].epochs:g} epochs of {points[0].train_tokens:,} tokens; the paper: 5 epochs of 2 GB"
+    return finished(figure, f"{title}\n{trained_on}")
+
+
+FIG4 = Experiment(
+    "fig4",
+    "language-model loss against width",
+    cells,
+    claims,
+    {"fig4": Figure("Figure 4: loss of language models against width", trained, draw_languages)},
+    runs,
+    needs_text=True,
+    columns="width",
+)

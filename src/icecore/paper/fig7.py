@@ -1,0 +1,51 @@
+"""Figure 7: accuracy against width. The paper draws box plots and prints no number."""
+
+from icecore.paper.accuracy import accuracy_claims
+from icecore.paper.cells import PaperCell
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.scales import FOUR, WIDTHS, Scale
+from icecore.reporting.figures.widths import Point, draw_widths
+from icecore.sweeps.names import TRAINED, CellName
+
+
+def cells(scale: Scale, preset: str) -> list[PaperCell]:
+    return [
+        scale.cell(CellName(task, kind, width), preset)
+        for task in (*FOUR[1:], FOUR[0])
+        for kind in TRAINED
+        for width in WIDTHS
+    ]
+
+
+def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> dict[str, Point]:
+    """Return what is recorded of the cells, by setting; `lines` are what they belong to."""
+    recorded = [(cell, line, runs) for cell, line in zip(cells, lines, strict=True) if (runs := evidence.runs(cell))]
+    widths = tuple(sorted({width_of(cell, evidence) for cell in cells})) if recorded else ()
+    found: dict[str, Point] = {}
+    for cell, line, runs in recorded:
+        values = tuple(sorted(100 * run["accuracy"] for run in runs))
+        floor = 100 * max(runs[0]["floors"].values(), default=0.0)
+        found[cell.setting] = Point(cell.name.task, line, width_of(cell, evidence), values, floor, widths)
+    return found
+
+
+def width_of(cell: PaperCell, evidence: Evidence) -> int:
+    """Return the width that was trained; at the paper's scale that of the name."""
+    return cell.name.width if evidence.scale == "paper" and cell.name.width else cell.made.model.width
+
+
+def all_widths(evidence: Evidence) -> list[Point]:
+    cells = FIG7.of(evidence)
+    return list(points_of(cells, [cell.name.kind for cell in cells], evidence).values())
+
+
+FIG7 = Experiment(
+    "fig7",
+    "accuracy against width",
+    cells,
+    accuracy_claims,
+    {"fig7": Figure("Figure 7: accuracy against width", all_widths, draw_widths)},
+    columns="width",
+    has_presets=True,
+)

@@ -1,0 +1,112 @@
+"""Figure 8: accuracy during memorization, by the runs of Table 3."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.table3 import TABLE3, runs_with
+from icecore.reporting.claim import Claim, median_of, verdict_of
+from icecore.reporting.figures.drawing import COLOURS, MARKERS, finished, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+CONVERGED = (1.0, 'the paper says that both "have converged", without a number: the last tenth adds at most a point')
+LINES = {"released": "-", "paper": "--"}  # by preset
+
+
+def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
+    """Claim how many points of accuracy the last tenth of training adds."""
+    most, reason = CONVERGED
+    found: list[Claim] = []
+    for cell in experiment.of(evidence):
+        values = [last_tenth(run["curve"]) for run in runs_with("curve", cell, evidence)]
+        ours = median_of(values)
+        verdict = verdict_of(ours, ours is not None and abs(ours) <= most)
+        place = (cell.name.column, "points in the last tenth")
+        found.append(
+            Claim(
+                experiment.name,
+                ", ".join(place),
+                None,
+                ours,
+                tuple(values),
+                None,
+                f"at most {most:g}",
+                reason,
+                verdict,
+                digits=2,
+                place=place,
+            )
+        )
+    return found
+
+
+def last_tenth(curve: dict[str, list[float]]) -> float:
+    """Return the accuracy at the end less that at the last point before nine tenths of the way, in points."""
+    steps, accuracy = curve["steps"], curve["accuracy"]
+    before = [value for step, value in zip(steps, accuracy, strict=True) if step <= 0.9 * steps[-1]]
+    return 100 * (accuracy[-1] - (before[-1] if before else 0.0))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracies in % during training, of one kind of training; a tuple of them per seed."""
+
+    kind: str
+    preset: str
+    steps: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
+
+
+def curves_of(evidence: Evidence) -> list[Curve]:
+    """Return what is recorded with both presets."""
+    found: list[Curve] = []
+    for preset in LINES:
+        for cell in TABLE3.of(replace(evidence, preset=preset)):
+            curves = [run["curve"] for run in runs_with("curve", cell, evidence)]
+            curves = [curve for curve in curves if curve["steps"] == curves[0]["steps"]]
+            if curves:
+                values = tuple(tuple(100 * value for value in curve["accuracy"]) for curve in curves)
+                found.append(Curve(cell.name.kind, preset, tuple(curves[0]["steps"]), values))
+    return found
+
+
+def draw_curves(curves: Sequence[Curve], title: str) -> "Drawn":
+    """Draw medians as lines, with all seeds within the band."""
+    figure = new_figure(5.4, 3.4)
+    panel = figure.subplots()
+    for curve in curves:
+        middle, least, most = (
+            [pick(each) for each in zip(*curve.values, strict=True)] for pick in (statistics.median, min, max)
+        )
+        colour = COLOURS[curve.kind]
+        panel.plot(
+            curve.steps,
+            middle,
+            color=colour,
+            linestyle=LINES[curve.preset],
+            linewidth=1.4,
+            marker=MARKERS[curve.kind],
+            markersize=4,
+            markevery=0.1,
+            label=f"{curve.kind}, preset {curve.preset}",
+        )
+        panel.fill_between(curve.steps, least, most, color=colour, alpha=0.2, linewidth=0)
+    panel.set_xlabel("step", fontsize=8)
+    panel.set_ylabel("accuracy on all items, %", fontsize=8)
+    panel.set_xlim(left=0)
+    panel.set_ylim(0, 104)
+    return finished(figure, title)
+
+
+FIG8 = Experiment(
+    "fig8",
+    "accuracy during memorization",
+    TABLE3.cells,
+    claims,
+    {"fig8": Figure("Figure 8: accuracy during memorization", curves_of, draw_curves)},
+)

@@ -1,0 +1,65 @@
+"""Claims laid out as the paper prints them: a row per task, a column per model, width or place inside."""
+
+from collections.abc import Iterable, Sequence
+
+from icecore.errors import require
+from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper.scales import PRESETS
+from icecore.reporting.claim import Claim, shown
+from icecore.reporting.table import Table
+from icecore.store.records import Records
+
+WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
+FLOOR = "floor"
+
+
+def grid_of(claims: Sequence[Claim], title: str = "") -> Table:
+    """Lay out the claims of one table or figure: our median and, in brackets, the paper's number.
+
+    A single seed's number says so. What needs no learning, the floor, has a column of its own. A claim that compares
+    several points has no place in it.
+    """
+    return laid_out([(claim.place, claim) for claim in claims if claim.place is not None], title)
+
+
+def preset_grid_of(name: str, scale: str, records: Records, title: str = "") -> Table:
+    """Lay out the same with a row for every preset that was run, if its settings are others than an earlier one's."""
+    known = [each.name for each in EXPERIMENTS.values() if each.has_presets]
+    require(name in known, f"{name} has no rows by preset: choose of {', '.join(known)}")
+    seen: set[tuple[str, str]] = set()
+    rows: dict[str, list[tuple[tuple[str, str], Claim]]] = {}
+    for preset in PRESETS:
+        for claim in claims_of([name], scale, preset, records):
+            setting = claim.cell, claim.setting
+            if claim.place is not None and setting not in seen:
+                row, column = claim.place
+                seen.add(setting)
+                rows.setdefault(row, []).append(((f"{row}, {preset}", column), claim))
+    table = laid_out([placed for row in rows.values() for placed in row], title)
+    numbers = len(table.headings) - (table.headings[-1] == FLOOR)
+    run = [row for row in table.rows if any(text[:1] not in ("", "-") for text in row[1:numbers])]
+    return Table(table.title, table.headings, run, table.left)
+
+
+def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]], title: str) -> Table:
+    columns: list[str] = []
+    rows: dict[str, dict[str, str]] = {}
+    floors: dict[str, set[float]] = {}
+    by_width = False
+    for (row, column), claim in placed:
+        by_width |= EXPERIMENTS[claim.name].columns == "width"
+        if column not in columns:
+            columns.append(column)
+        few = ", 1 seed" if claim.n == 1 else ""
+        paper = "" if claim.paper is None else f" ({claim.paper:,})"
+        rows.setdefault(row, {})[column] = (shown(claim.ours, claim.digits) or "-") + paper + few
+        if claim.floor is not None:
+            floors.setdefault(row, set()).add(claim.floor)
+        if claim.whole_answers is not None:
+            rows.setdefault(f"{row}{WHOLE}", {})[column] = f"{claim.whole_answers:.1f}{few}"
+    headings = ("width" if by_width else "", *columns)
+    lines = [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
+    one = {row: shown(min(each), 1) for row, each in floors.items() if len(each) == 1}
+    if one:
+        headings, lines = (*headings, FLOOR), [(*line, one.get(line[0], "")) for line in lines]
+    return Table(title, headings, lines, left=headings[:1])

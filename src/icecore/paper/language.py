@@ -1,0 +1,70 @@
+"""What Figure 4 and Table 5 share: language models on a prepared text, found among the records by what they are.
+
+DIFFERS: the paper trains 5 epochs of all of TinyStories, 2 GB. On a smaller text a model would have learned too
+little after 5, so it is trained for more, and its best validation loss on the way counts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from icecore.paper.cells import PaperCell
+from icecore.paper.scales import Scale
+from icecore.store.records import Record
+from icecore.sweeps.names import TRAINED, CellName
+
+if TYPE_CHECKING:
+    from icecore.sweeps.cells import Cell
+
+OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"
+
+
+def language_cell(
+    scale: Scale, kind: str, width: int, layers: int, preset: str, is_looked_into: bool = False
+) -> PaperCell:
+    name, sizes = CellName("language", kind, width, layers), scale.language
+
+    def make() -> "Cell":
+        from icecore.models import Transformer
+        from icecore.sweeps.cells import Cell
+        from icecore.tasks import Language
+        from icecore.training.presets import epochs_in_steps, preset_optimization, source_of
+
+        task = Language(sizes.folder, sizes.window)
+        model = Transformer(width, layers, sizes.heads, init=source_of(preset))
+        steps = epochs_in_steps(sizes.epochs, task, sizes.batch)
+        warmup_steps = min(preset_optimization(task, model, preset).warmup_steps, steps // 10)
+        optimization = {"steps": steps, "batch": sizes.batch, "lr": sizes.lr, "warmup_steps": warmup_steps}
+        return Cell(name, task, model, TRAINED[kind], preset, optimization, is_looked_into)
+
+    return PaperCell(name, scale.name, preset, make)
+
+
+def of_one_text(records: Iterable[Record], preset: str) -> list[Record]:
+    """Return the runs of language modeling on the text that most of them were trained on."""
+    init = "paper" if preset == "paper" else "released"
+    runs = [
+        run
+        for run in records
+        if run["config"]["task"]["name"] == "language"
+        and run["config"]["model"]["settings"].get("init") == init
+        and run["config"].get("trainable") in ("embeddings", "all")
+    ]
+    texts = Counter(map(digest_of, runs)).most_common(1)
+    return [run for run in runs if digest_of(run) == texts[0][0]]
+
+
+def digest_of(run: Record) -> str:
+    return run["config"]["task"]["settings"]["digest"]
+
+
+def kind_of(run: Record) -> str:
+    return "Normal" if run["config"]["trainable"] == "all" else "Random"
+
+
+def width_of(run: Record) -> int:
+    return run["config"]["model"]["settings"]["width"]
+
+
+def layers_of(run: Record) -> int:
+    return run["config"]["model"]["settings"]["layers"]

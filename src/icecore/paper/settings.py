@@ -1,0 +1,62 @@
+"""Settings of cells, remembered between commands.
+
+A setting is a hash of a whole config, so computing one imports torch and builds tasks and models: seconds for a table
+that takes a tenth of one to print. They depend only on this package's source, whose hash names the file.
+"""
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from icecore.errors import InputError
+from icecore.store.files import write_json
+from icecore.store.folders import cache_folder
+from icecore.store.provenance import source
+
+PATTERN = "settings-*.json"
+remembered: dict[str, str] | None = None  # only while a command asks for it
+
+
+def known_setting(key: str, compute: Callable[[], str]) -> str:
+    """Return the setting of a key, from what is remembered or by computing it."""
+    if remembered is None:
+        return compute()
+    if key not in remembered:
+        remembered[key] = compute()
+    return remembered[key]
+
+
+@contextlib.contextmanager
+def remembered_settings() -> Iterator[None]:
+    """While the block runs, settings that earlier commands computed are known; new ones are kept for later."""
+    global remembered
+    path = cache_folder() / PATTERN.replace("*", source())
+    remembered = read(path)
+    before = len(remembered)
+    try:
+        yield
+        if len(remembered) > before:
+            keep(path, remembered)
+    finally:
+        remembered = None
+
+
+def read(path: Path) -> dict[str, str]:
+    """Return what a file remembers; a damaged one remembers nothing."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    is_right = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+    return found if is_right else {}
+
+
+def keep(path: Path, settings: dict[str, str]) -> None:
+    """Write settings, and remove what older sources remembered. A folder that cannot be written is left alone."""
+    with contextlib.suppress(OSError, InputError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, settings)
+        for old in path.parent.glob(PATTERN):
+            if old != path:
+                old.unlink(missing_ok=True)

@@ -1,0 +1,39 @@
+"""How much of the paper is reproduced: a row per table or figure."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from icecore.paper import EXPERIMENTS, evidence_of
+from icecore.paper.evidence import spent
+from icecore.reporting.claim import Claim, seeds_of
+from icecore.reporting.table import Table
+from icecore.store.records import Records
+
+VERDICTS = {  # by the heading of their column
+    "reproduced": "reproduced",
+    "differ": "differs",
+    "without a number in the paper": "nothing to compare with",
+    "not run": "not run",
+}
+HEADINGS = ("name", "what", *VERDICTS, "seeds", "minutes")
+
+
+def summary_of(names: Sequence[str], scale: str, preset: str, records: Records, title: str = "") -> Table:
+    """Count verdicts. Minutes are of all runs behind a row, those that another row has too included."""
+    evidence = evidence_of(records, scale, preset)
+    rows = [
+        (
+            name,
+            EXPERIMENTS[name].title,
+            *counted(EXPERIMENTS[name].claims_of(evidence)),
+            ", ".join(f"{each.seconds / 60:,.1f}" for each in spent(EXPERIMENTS[name].runs_of(evidence))),
+        )
+        for name in names
+    ]
+    return Table(title, HEADINGS, rows, left=HEADINGS[:2])
+
+
+def counted(claims: Sequence[Claim]) -> tuple[str, ...]:
+    """Return how many have each verdict, and of how many seeds they are."""
+    counts = Counter(claim.verdict for claim in claims)
+    return (*(str(counts[verdict] or "") for verdict in VERDICTS.values()), seeds_of(claims))

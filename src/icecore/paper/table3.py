@@ -1,0 +1,180 @@
+"""Table 3: what was memorized, in bits per parameter.
+
+SOURCE: Zhong & Andreas, NeurIPS 2024, width 128: accuracy in %, memorized bits, trained parameters, bits per trained
+parameter. The bits are those of rounded accuracies: accuracy x 262,144 x 9, chance not subtracted. The tolerances were
+fixed before any run of this size was recorded.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from icecore.paper.cells import PaperCell
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.scales import Scale
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
+from icecore.reporting.figures.drawing import COLOURS, finished, new_figure
+from icecore.store.records import Record
+from icecore.sweeps.names import TRAINED, CellName
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawn
+
+COLUMNS = ("accuracy", "bits", "trained parameters", "bits a parameter")
+PRINTED = {"Normal": (80.54, 1_900_177, 659_584, 2.88), "Random": (4.53, 106_876, 262_784, 0.41)}
+TENTH = (0.1, "a tenth of the number: it is printed without a spread, and text and scripts train differently")
+LAPTOP_RATIO = 2.0  # a laptop's table is smaller: Normal must know several times as much per parameter
+LAPTOP_REASON = "a laptop's table and model are smaller than the paper's"
+# Beside the paper's: by the loss, with chance subtracted, and per parameter there is, frozen ones included.
+OURS = {
+    "bits by the loss": "loss_bits",
+    "bits by the loss a trained parameter": "loss_bits_per_trained",
+    "bits a parameter, frozen too": "accuracy_bits_per_parameter",
+    "bits by the loss a parameter, frozen too": "loss_bits_per_parameter",
+}
+
+
+def cells(scale: Scale, preset: str) -> list[PaperCell]:
+    return [scale.cell(CellName("memorization", kind, 128), preset, body="memorizer") for kind in reversed(TRAINED)]
+
+
+def runs_with(key: str, cell: PaperCell, evidence: Evidence) -> list[Record]:
+    return [run for run in evidence.runs(cell) if key in run]
+
+
+def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
+    """Put ours beside the paper's four numbers of each model, and compare how much more Normal knows."""
+    found: list[Claim] = []
+    runs_of = {cell.name: runs_with("capacity", cell, evidence) for cell in experiment.of(evidence)}
+    for name, runs in runs_of.items():
+        for column, paper, values in zip(COLUMNS, PRINTED[name.kind], papers_values(runs), strict=True):
+            found.append(number_claim(name.column, column, paper, values, evidence.scale, runs))
+        for column, key in OURS.items():
+            values = [run["capacity"][key] for run in runs]
+            found.append(own_claim(name.column, column, list(map(round, values)) if key == "loss_bits" else values))
+    return [*found, ratio_claim({name.kind: runs for name, runs in runs_of.items()}, evidence.scale)]
+
+
+def papers_values(runs: Sequence[Record]) -> tuple[list[float], ...]:
+    """Count as the paper does, in the order of its columns."""
+    return (
+        [100 * run["accuracy"] for run in runs],
+        [round(run["capacity"]["accuracy_bits"]) for run in runs],
+        [run["trained_parameters"] for run in runs],
+        [run["capacity"]["accuracy_bits_per_trained"] for run in runs],
+    )
+
+
+def whole_median(values: Sequence[float]) -> float | None:
+    """Return the median; of whole numbers a whole number."""
+    ours = median_of(values)
+    return round(ours) if ours is not None and all(isinstance(value, int) for value in values) else ours
+
+
+def number_claim(
+    row: str, column: str, paper: float, values: Sequence[float], scale: str, runs: Sequence[Record]
+) -> Claim:
+    ours = whole_median(values)
+    share, reason = (0.0, "counts are exact") if column == "trained parameters" else TENTH
+    allowed = share * paper
+    tolerance = f"{allowed:,.0f}" if isinstance(paper, int) else f"{allowed:.2f}"
+    verdict = verdict_of(ours, ours is not None and abs(ours - paper) <= allowed)
+    if scale == "laptop":
+        tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
+    floor = 100 * max(runs[0]["floors"].values(), default=0.0) if runs and column == "accuracy" else None
+    cell, place = f"{row}, {column}", (row, column)
+    return Claim("table3", cell, paper, ours, tuple(values), floor, tolerance, reason, verdict, digits=2, place=place)
+
+
+def own_claim(row: str, column: str, values: Sequence[float]) -> Claim:
+    ours, reason = whole_median(values), "not in the paper"
+    cell, place, verdict = f"{row}, {column}", (row, column), without_verdict(ours)
+    return Claim("table3", cell, None, ours, tuple(values), None, "", reason, verdict, digits=2, place=place)
+
+
+def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
+    """Compare how many times more bits a trained parameter of Normal holds, by the paper's count."""
+    key = "accuracy_bits_per_trained"
+    normal, random = (median_of([run["capacity"][key] for run in runs_of[kind]]) for kind in ("Normal", "Random"))
+    ours = normal / random if normal is not None and random else None
+    paper = round(PRINTED["Normal"][3] / PRINTED["Random"][3], 2)
+    allowed = 2 * TENTH[0] * paper
+    tolerance, reason = f"{allowed:.2f}", "a tenth of each of the two numbers"
+    agrees = ours is not None and abs(ours - paper) <= allowed
+    if scale == "laptop":
+        tolerance, reason = f"at least {LAPTOP_RATIO:g}", f"{LAPTOP_REASON}; several times stays several times"
+        agrees = ours is not None and ours >= LAPTOP_RATIO
+    place = ("Normal over Random", COLUMNS[-1])
+    return Claim(
+        "table3",
+        ", ".join(place),
+        paper,
+        ours,
+        (),
+        None,
+        tolerance,
+        reason,
+        verdict_of(ours, agrees),
+        digits=2,
+        seeds=min(map(len, runs_of.values())),
+        place=place,
+    )
+
+
+MEASURES = {
+    "accuracy_bits_per_trained": "the paper's count,\na trained parameter",
+    "loss_bits_per_trained": "by the loss,\na trained parameter",
+    "accuracy_bits_per_parameter": "the paper's count,\nfrozen ones too",
+    "loss_bits_per_parameter": "by the loss,\nfrozen ones too",
+}
+
+
+@dataclass(frozen=True)
+class Bits:
+    """One way to count bits per parameter, of one kind of training; one number per seed."""
+
+    kind: str
+    measure: str
+    values: tuple[float, ...]
+    paper: float | None
+
+
+def bits_of(evidence: Evidence) -> list[Bits]:
+    """Return the bits per parameter, counted in every way."""
+    found: list[Bits] = []
+    for cell in TABLE3.of(evidence):
+        runs, kind = runs_with("capacity", cell, evidence), cell.name.kind
+        for measure in MEASURES if runs else ():
+            is_printed = measure == "accuracy_bits_per_trained" and evidence.scale == "paper"
+            values = tuple(sorted(run["capacity"][measure] for run in runs))
+            found.append(Bits(kind, measure, values, PRINTED[kind][3] if is_printed else None))
+    return found
+
+
+def draw_bits(bits: Sequence[Bits], title: str) -> "Drawn":
+    """Draw a bar per median, a dot per seed, and a black line where the paper has a number."""
+    figure = new_figure(6.4, 3.2)
+    panel = figure.subplots()
+    for shift, kind in ((-0.2, "Random"), (0.2, "Normal")):
+        here = [one for one in bits if one.kind == kind]
+        places = [list(MEASURES).index(one.measure) + shift for one in here]
+        heights = [statistics.median(one.values) for one in here]
+        panel.bar(places, heights, 0.38, color=COLOURS[kind], hatch="//" * (kind == "Normal"), label=kind)
+        for place, one in zip(places, here, strict=True):
+            panel.plot([place] * len(one.values), one.values, ".", color="black", markersize=4)
+            if one.paper is not None:
+                panel.hlines(one.paper, place - 0.19, place + 0.19, color="black", linewidth=1.6, label="the paper")
+    panel.set_xticks(range(len(MEASURES)), list(MEASURES.values()))
+    panel.set_ylabel("bits", fontsize=8)
+    return finished(figure, title)
+
+
+TABLE3 = Experiment(
+    "table3",
+    "memorization: bits a parameter",
+    cells,
+    claims,
+    {"capacity": Figure("Memorized bits a parameter", bits_of, draw_bits)},
+)

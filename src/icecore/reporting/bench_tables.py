@@ -1,0 +1,91 @@
+"""Tables of benches, from their rows as `icecore bench --out` stores them."""
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from icecore.reporting.table import Table
+from icecore.sweeps.names import TRAINED
+
+KIND_OF = {trainable: kind for kind, trainable in TRAINED.items()}
+Row = dict[str, Any]
+
+
+def bench_table(rows: Sequence[Row], title: str = "") -> Table:
+    """Return the table of a bench of training speed, of language models' speed, or of precision."""
+    if "tokens_per_second" in rows[0]:
+        return language_table(rows, title)
+    return precision_table(rows, title) if "fp32_accuracy" in rows[0] else speed_table(rows, title)
+
+
+def speed_table(rows: Sequence[Row], title: str) -> Table:
+    """ms for one step of one seed, and how many times as long the others take; memory where the device has its own."""
+    headings = ("", "ours", "floor", "share", "plain twin", "user's loop", "GFLOP")
+    lines = [
+        (
+            label_of(row),
+            three_digits(row["ms_per_seed_step"]),
+            three_digits(row["floor_ms"]),
+            f"{row['floor_ms'] / row['ms_per_seed_step']:.0%}",
+            times(row["plain_ms"], row["ms_per_seed_step"]),
+            times(row["huggingface_ms"], row["ms_per_seed_step"]),
+            f"{row['gflop']:,.1f}",
+        )
+        for row in rows
+    ]
+    if all(row["peak_gb"] is not None for row in rows):
+        headings = (*headings, "peak GB")
+        lines = [(*line, f"{row['peak_gb']:.1f}") for line, row in zip(lines, rows, strict=True)]
+    return Table(title, headings, lines, left=("",))
+
+
+def language_table(rows: Sequence[Row], title: str) -> Table:
+    columns = {"floor, ms": "floor_ms", "plain twin, ms": "plain_ms", "GPT2LMHeadModel, ms": "huggingface_ms"}
+    lines = [
+        (
+            f"{KIND_OF[row['trainable']]} {row['width']}, {row['layers']} layers",
+            three_digits(row["ms_per_step"]),
+            f"{round(row['tokens_per_second'], -3):,.0f}",
+            f"{100 * row['share_of_product_rate']:.0f} %",
+            *("no room" if row[key] is None else three_digits(row[key]) for key in columns.values()),
+            "-" if row["peak_gb"] is None else f"{row['peak_gb']:.1f}",
+        )
+        for row in rows
+    ]
+    headings = ("", "ms a step", "tokens a second", "of the product rate", *columns, "peak GB")
+    return Table(title, headings, lines, left=("",))
+
+
+def precision_table(rows: Sequence[Row], title: str) -> Table:
+    """Accuracies in % of the same seeds in both precisions; the last column is of single seeds."""
+    (lower,) = {row["precision"] for row in rows}
+    lines = [
+        (
+            label_of(row),
+            f"{row['steps']:,}",
+            median_and_range(row["fp32_accuracy"]),
+            median_and_range(row["accuracy"]),
+            f"{100 * max(abs(a - b) for a, b in zip(row['fp32_accuracy'], row['accuracy'], strict=True)):.2f}",
+        )
+        for row in sorted(rows, key=lambda row: (row["trainable"] == "all", row["width"]))
+    ]
+    headings = ("", "steps", "fp32", str(lower), "largest difference of a seed")
+    return Table(title, headings, lines, left=("",))
+
+
+def median_and_range(accuracies: list[float]) -> str:
+    low, middle, high = (100 * pick(accuracies) for pick in (min, median, max))
+    return f"{middle:.2f}" if len(accuracies) == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def label_of(row: Row) -> str:
+    kind = "LSTM" if row.get("model") == "lstm" else KIND_OF[row["trainable"]]
+    return f"{row['task']}, {kind} {row['width']}" + (f", {row['seeds']} seeds" if row["seeds"] > 1 else "")
+
+
+def times(theirs: float, ours: float) -> str:
+    return f"{three_digits(theirs)} ({theirs / ours:,.0f}x)"
+
+
+def three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

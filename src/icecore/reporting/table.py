@@ -1,0 +1,40 @@
+"""The one type of table, and its renderings: Markdown and CSV here, the terminal in `cli.output`."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+LEFT, RIGHT = "left", "right"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text below headings. Columns are justified to the right unless they are named in `left`."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    left: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())  # stand below
+
+    @property
+    def justified(self) -> list[tuple[str, str]]:
+        """Each heading with its justification; headings may repeat."""
+        return [(heading, LEFT if heading in self.left else RIGHT) for heading in self.headings]
+
+    def markdown(self) -> str:
+        """Return the table in Markdown, without its title."""
+        lines = (self.headings, ("---",) * len(self.headings), *self.rows)
+        return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+    def csv(self) -> str:
+        """Return the table as comma-separated values with its headings first."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerows([self.headings, *self.rows])
+        return stream.getvalue().rstrip("\n")
+
+    def records(self) -> list[Mapping[str, str]]:
+        """Return each row by heading."""
+        return [dict(zip(self.headings, row, strict=True)) for row in self.rows]

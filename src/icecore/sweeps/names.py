@@ -1,0 +1,40 @@
+"""Names of cells. Nothing here imports torch: tables of stored results need only these."""
+
+from dataclasses import dataclass
+
+# What trains, by the paper's names.
+TRAINED = {"Random": "embeddings", "Normal": "all"}
+PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
+KINDS = {**TRAINED, **PARTS, "LSTM": "all"}
+
+
+@dataclass(frozen=True)
+class CellName:
+    """What a cell is called: "needle, Random 1024, linearized"."""
+
+    task: str
+    kind: str  # one of KINDS, or what else trains
+    width: int | None = None  # the paper's; a laptop's model of another width may stand for it
+    layers: int | None = None  # where they are not the same for all
+    variant: str = ""
+
+    @property
+    def size(self) -> str:
+        layers = "" if self.layers is None else f"x{self.layers}"
+        return "" if self.width is None else f"{self.width}{layers}"
+
+    @property
+    def column(self) -> str:
+        """Without the task: "Random 1024, linearized"."""
+        return self.with_variant(f"{self.kind} {self.size}".rstrip())
+
+    @property
+    def line(self) -> str:
+        """Without task and width: "Random, linearized"."""
+        return self.with_variant(self.kind if self.layers is None else f"{self.kind} x{self.layers}")
+
+    def with_variant(self, text: str) -> str:
+        return f"{text}, {self.variant}" if self.variant else text
+
+    def __str__(self) -> str:
+        return f"{self.task}, {self.column}"

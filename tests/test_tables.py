@@ -1,0 +1,52 @@
+"""The one table type: the same cells in every format."""
+
+import csv
+import io
+
+import pytest
+from looking import cells_of
+
+from icecore.cli import main
+from icecore.cli.output import Format, print_table
+from icecore.reporting.table import Table
+
+TABLE = Table("A title", ("task", "ours", "ours"), [("a | b", "1", "2"), ('say "x", y', "", "3")], left=("task",))
+
+
+def test_markdown_keeps_bars_within_their_cells():
+    assert TABLE.markdown().splitlines() == [
+        "| task | ours | ours |",
+        "| --- | --- | --- |",
+        "| a \\| b | 1 | 2 |",
+        '| say "x", y |  | 3 |',
+    ]
+
+
+def test_csv_is_read_back_as_it_was():
+    assert [tuple(row) for row in csv.reader(io.StringIO(TABLE.csv()))] == [TABLE.headings, *TABLE.rows]
+
+
+def test_a_terminal_has_the_title_the_cells_and_the_notes(capsys):
+    print_table(Table(TABLE.title, TABLE.headings, TABLE.rows[1:], TABLE.left, ("a note",)), Format.terminal)
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "A title"
+    assert out.splitlines()[-1] == "a note"
+    assert cells_of(out) == [["task", "ours", "ours"], ['say "x", y', "", "3"]]
+
+
+def test_columns_are_justified():
+    assert TABLE.justified == [("task", "left"), ("ours", "right"), ("ours", "right")]
+
+
+@pytest.mark.parametrize("command", [["claims", "table2", "--grid"], ["claims", "--summary"], ["claims", "table9"]])
+def test_every_format_has_the_same_cells(command, tmp_path, capsys):
+    at = ["--results", str(tmp_path)]
+    assert main([*command, *at, "--csv"]) == 0
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert main([*command, *at, "--markdown"]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert [[cell.strip() for cell in line[1:-1].split(" | ")] for line in (lines[0], *lines[2:])] == [
+        [cell.strip() for cell in row] for row in rows
+    ]
+    assert main([*command, *at, "--csv", "--markdown"]) == 2
+    assert "choose one of them" in capsys.readouterr().err
