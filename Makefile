@@ -4,7 +4,7 @@ BIN := .venv/bin
 
 .PHONY: demo test lint format readme clean
 
-demo: .venv/installed ## the claim on a laptop: floor, U only, Random, Normal, and a picture
+demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
 
 test: .venv/installed ## the whole test suite, on two cores, then what computes with shapes and types checked

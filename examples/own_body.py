@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 import icecore as ice
-from icecore.models import MODELS, Model, Parameters, Sizes, Spec, Uniform
+from icecore.models import MODELS, Model, ModelDims, Parameters, ParameterSpec, Uniform
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class GRU(Model):
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "recurrent")
     vectorizes: ClassVar[bool] = False  # torch.func.vmap knows no GRU: seeds run one after the other
 
-    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+    def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         width, uniform = self.width, Uniform(1 / math.sqrt(self.width))
         return {
-            "token": Spec((sizes.vocab_size, width), "token", 1.0),
-            "from_input": Spec((3 * width, width), "recurrent", uniform),
-            "from_state": Spec((3 * width, width), "recurrent", uniform),
-            "unembed": Spec((sizes.vocab_size, width), "unembed", uniform),
+            "token": ParameterSpec((dims.vocab_size, width), "token", 1.0),
+            "from_input": ParameterSpec((3 * width, width), "recurrent", uniform),
+            "from_state": ParameterSpec((3 * width, width), "recurrent", uniform),
+            "unembed": ParameterSpec((dims.vocab_size, width), "unembed", uniform),
         }
 
     def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
@@ -53,4 +53,4 @@ if __name__ == "__main__":
     bodies = {"transformer": [ice.Transformer(128, init="matched")], "gru": [GRU(128)]}
     training = {"steps": 650, "batch": 128, "lr": 2e-2, "warmup_steps": 50}
     for point in ice.compare(task, bodies, ["embeddings"], seeds=2, out="runs/own-body", **training):
-        print(f"{point.line}: {statistics.median(point.values):.1f} %, floor {point.floor:.1f}")
+        print(f"{point.line}: {statistics.median(point.values):.1f} %, baseline {point.baseline:.1f}")

@@ -25,7 +25,7 @@ class Seen:
         return f"said {said}, looked at {looked_at}"
 
 
-def exchanges(runs: ice.Runs, seed: int, items: int = 200) -> dict[str, Seen]:
+def exchanges(runs: ice.TrainedRun, seed: int, items: int = 200) -> dict[str, Seen]:
     """An item is `marker value marker value ... query`. All that comes after what is exchanged is computed from it."""
     task, model, parameters = runs.config.task, runs.config.model, runs.parameters(seed)
     assert isinstance(task, ice.tasks.Needle)

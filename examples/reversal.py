@@ -36,5 +36,5 @@ class Reversal(Task):
         scored = torch.arange(self.max_length, device=device) >= self.length
         return Batch(sequence[:, :-1], sequence[:, 1:] * scored, scored.expand(count, -1))
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         return {"chance": 1 / self.letters}

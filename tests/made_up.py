@@ -18,7 +18,7 @@ def record(run: str = "a", accuracy: float = 0.5, **more: object) -> dict[str, o
 
 def record_of(cell: Cell, seed: int, accuracy: float, precision: str = "bf16") -> dict[str, object]:
     config = cell.config((seed,), precision)
-    made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {"a rule": 0.2}}
+    made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "baselines": {"a rule": 0.2}}
     return record(config.run_id, accuracy, **made)
 
 
@@ -44,7 +44,7 @@ def bits(accuracy: float, trained: int, total: int) -> dict[str, float]:
 
 def remember(folder: Path, cell: Cell, seed: int, accuracy: float, **more: object) -> None:
     config = cell.config((seed,), "bf16")
-    made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {"chance": 1 / 512}}
+    made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "baselines": {"chance": 1 / 512}}
     Records(folder).append([record(config.run_id, accuracy, **made, **more)])
 
 

@@ -17,7 +17,7 @@ LOOKING = """
 from dataclasses import dataclass
 from typing import ClassVar
 import torch
-from icecore.models import Model, Spec
+from icecore.models import Model, ParameterSpec
 
 @dataclass(frozen=True)
 class Looking(Model):
@@ -26,11 +26,11 @@ class Looking(Model):
     name: ClassVar[str] = "looking"
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "mix")
 
-    def specs(self, sizes):
+    def specs(self, dims):
         return {
-            "token": Spec((sizes.vocab_size, self.width), "token", 0.02),
-            "gate": Spec((self.width,), "mix", self.scale),
-            "unembed": Spec((sizes.vocab_size, self.width), "unembed", 0.02),
+            "token": ParameterSpec((dims.vocab_size, self.width), "token", 0.02),
+            "gate": ParameterSpec((self.width,), "mix", self.scale),
+            "unembed": ParameterSpec((dims.vocab_size, self.width), "unembed", 0.02),
         }
 
     def hidden(self, parameters, tokens):

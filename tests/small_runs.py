@@ -56,7 +56,7 @@ def copied(whole, tmp_path) -> Path:
     return target
 
 
-def train_whole(tmp_path_factory) -> ice.Runs:
+def train_whole(tmp_path_factory) -> ice.TrainedRun:
     """A run that nothing has happened to."""
     return ice.train(TASK, MODEL, out=tmp_path_factory.mktemp("whole"), **SHORT)
 

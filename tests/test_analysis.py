@@ -22,7 +22,7 @@ from icecore.analysis.moments import POSITIONS, Moments, chosen, explained, mome
 from icecore.analysis.readout import features_of, logistic_readout, ridge_readout
 from icecore.analysis.subspaces import Subspace, accuracy_curve, basis_of, counts_up_to, predict_with
 from icecore.errors import InputError
-from icecore.models import Model, Sizes, Spec, Transformer, initialize
+from icecore.models import Model, ModelDims, ParameterSpec, Transformer, initialize
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
 
 
@@ -76,12 +76,12 @@ def test_positions_are_the_ones_that_their_names_say():
 
 
 SMALL = Needle(max_pairs=3, values=5, vocabulary=12, test_size=60)
-SIZES = Sizes(12, 8)
+DIMS = ModelDims(12, 8)
 
 
 def test_moments_of_a_model_are_those_of_its_trace():
     model, batch = Transformer(width=16, init="matched"), SMALL.test_set()
-    parameters = initialize(model, SIZES, 0)
+    parameters = initialize(model, DIMS, 0)
     found = moments_of(model, parameters, [batch[:25], batch[25:]], "read")
     values = model.trace(parameters, batch.tokens)
     for place in ("embedding", "block0.stream", "block1.stream", "final"):
@@ -110,7 +110,7 @@ def test_all_directions_are_enough_and_none_are_not(trained):
     model, task, parameters = trained.config.model, trained.config.task, trained.population.parameters(0)
     sample = task.sample(300, torch.Generator().manual_seed(0))
     moments = moments_of(model, parameters, sample)
-    untrained = moments_of(model, initialize(model, trained.config.sizes, 0), sample)
+    untrained = moments_of(model, initialize(model, trained.config.dims, 0), sample)
     batch = task.test_set()
     for basis in ("directions", "neurons", "random", "untrained"):
         kept = accuracy_curve(model, parameters, task, batch, moments, untrained, (1, 32), basis)
@@ -134,7 +134,7 @@ def induction_by_hand() -> tuple[Transformer, dict[str, torch.Tensor]]:
     The stream has a part for tokens (12), one for positions (8) and one for copies (12); a head has 16 channels.
     """
     model = Transformer(width=32, heads=2)
-    parameters = {name: torch.zeros_like(value) for name, value in initialize(model, SIZES, 0).items()}
+    parameters = {name: torch.zeros_like(value) for name, value in initialize(model, DIMS, 0).items()}
     for name, value in parameters.items():
         if name.endswith("norm.weight"):
             value.fill_(1)
@@ -164,7 +164,7 @@ def test_a_constructed_induction_head_is_found():
     assert second.score > 0.99
     assert found.value_to_marker[:, 1].tolist() == pytest.approx([found.value_to_marker_uniform] * 2, abs=1e-6)
     assert found.query_to_value[:, 1].tolist() == pytest.approx([found.query_to_value_uniform] * 2, abs=1e-6)
-    untrained = induction_scores(model, initialize(model, SIZES, 0), SMALL, SMALL.test_set())
+    untrained = induction_scores(model, initialize(model, DIMS, 0), SMALL, SMALL.test_set())
     for scores, uniform in (
         (untrained.value_to_marker, untrained.value_to_marker_uniform),
         (untrained.query_to_value, untrained.query_to_value_uniform),
@@ -179,7 +179,7 @@ def test_a_constructed_induction_head_is_found():
 def test_linearized_attention_has_no_map():
     model = Transformer(width=16, attention="prefix-sum")
     with pytest.raises(InputError, match="transformer with these settings has no attention maps to look at"):
-        attention_maps(model, initialize(model, SIZES, 0), (1, 2))
+        attention_maps(model, initialize(model, DIMS, 0), (1, 2))
 
 
 def test_an_exact_circle_is_one():
@@ -212,8 +212,8 @@ class Adder(Model):
     def __init__(self, table: torch.Tensor) -> None:
         self.table = table
 
-    def specs(self, sizes):
-        return {"token": Spec((sizes.vocab_size, 1), "token")}
+    def specs(self, dims):
+        return {"token": ParameterSpec((dims.vocab_size, 1), "token")}
 
     def hidden(self, parameters, tokens, hook=None):
         embedded = F.one_hot(tokens, len(self.table)).float()
@@ -265,7 +265,7 @@ def test_a_solved_readout_is_at_least_as_good_as_a_trained_one():
     task = Parentheses(max_pairs=4, min_length=4, test_size=50)
     model = Transformer(width=32, init="matched")
     runs = ice.train(task, model, "unembed", steps=150, batch=64, lr=1e-2, warmup_steps=10)
-    parameters = initialize(model, runs.config.sizes, 0)
+    parameters = initialize(model, runs.config.dims, 0)
     train = task.sample(1500, torch.Generator().manual_seed(0))
     features, answers = features_of(model, parameters, train)
     ridge = ridge_readout(model, parameters, task.vocab_size, train, task.test_set())

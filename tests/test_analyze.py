@@ -9,7 +9,7 @@ import torch
 from small_runs import run_json
 
 from icecore.cli import main
-from icecore.reporting.inside import ANALYSES, Look, Request, Subject, look_inside
+from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, look_inside
 from icecore.training import RunFolder
 
 TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", "--lr", "1e-2", "--warmup-steps", "5"]
@@ -56,7 +56,9 @@ def test_linearized_attention_has_no_maps(tmp_path, capsys):
 def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
     config, population = RunFolder(Path(train(tmp_path, capsys, *NEEDLE))).load(torch.device("cpu"))
     heard: list[tuple[str, int, int]] = []
-    look = Look(Subject.of(config, population, 0), Request(items=30), lambda *how: heard.append(how))
+    look = AnalysisContext(
+        AnalyzedRun.of(config, population, 0), AnalysisOptions(items=30), lambda *how: heard.append(how)
+    )
     found = dict(look_inside(look, [ANALYSES[name] for name in ("variance", "causal", "attention")]))
     assert found["attention"]["items"] == 30
     ends = {name: (done, total) for name, done, total in heard}
@@ -69,7 +71,7 @@ def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
 def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_path, capsys):
     run = train(tmp_path, capsys, "modular-addition", "--modulus", "13")
     figures = ["--figures", str(tmp_path / "figures"), "--components", "1,3"]
-    assert main(["analyze", run, "--what", "modular,causal,readout", "--place", "block0.stream", *figures]) == 0
+    assert main(["analyze", run, "--what", "modular,causal,readout", "--activation", "block0.stream", *figures]) == 0
     shown = capsys.readouterr().out
     assert "gradient symmetricity" in shown
     assert "key frequencies, untrained" in shown
@@ -98,7 +100,7 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
         (["--what", "modular"], "circles are those of modular-addition"),
         (["--what", "capacity"], "bits are those of memorization"),
         (["--positions", "some"], "choice of positions"),
-        (["--place", "block7.stream"], "unknown place"),
+        (["--activation", "block7.stream"], "unknown activation"),
         (["--components", "1,9"], "two of 1 to 4"),
         (["--components", "2,2"], "two different ones"),
         (["--seed", "5"], "has the seeds [0], not 5"),
@@ -132,7 +134,9 @@ def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):
     config, population = RunFolder(path).load(torch.device("cpu"))
     shown = [run_json(capsys, "analyze", path, "--what", "variance", "--seed", seed, "--json") for seed in (0, 1)]
     for seed, one in enumerate(shown):
-        expected = dict(look_inside(Look(Subject.of(config, population, seed)), [ANALYSES["variance"]]))["variance"]
+        expected = dict(look_inside(AnalysisContext(AnalyzedRun.of(config, population, seed)), [ANALYSES["variance"]]))[
+            "variance"
+        ]
         found = one["analyses"]["variance"]["trained"]["final"]["directions"]
         assert found == pytest.approx(expected["trained"]["final"]["directions"])
     assert shown[0]["analyses"] != shown[1]["analyses"]

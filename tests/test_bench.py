@@ -9,34 +9,34 @@ import pytest
 import torch
 
 from icecore.bench import language as language_bench
-from icecore.bench.baseline import padded, updates
 from icecore.bench.data import bench_data
-from icecore.bench.floor import Product, floor_seconds
+from icecore.bench.lower_bound import Product, lower_bound_seconds
 from icecore.bench.precision import bench_precision
 from icecore.bench.profile import profile_steps
 from icecore.bench.train import Case, bench_case
+from icecore.bench.user_loop import padded, updates
 from icecore.cli import main
-from icecore.models import Sizes, Transformer
+from icecore.models import ModelDims, Transformer
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item
-from icecore.training import Optimization, Precision
+from icecore.training import Precision, TrainingConfig
 
 
 def test_a_bench_divides_by_the_seeds_and_by_our_time(monkeypatch, capsys):
     counts = Counter({Product(1, 10, 10, 10, torch.float32): 3})
-    seconds = iter((0.04, 0.006))  # of a step of the plain twin, of both seeds, and of a user's, of one
+    seconds = iter((0.04, 0.006))  # of a step of the reference, of both seeds, and of a user's, of one
     for name, value in {
         "time_ours": lambda *_: (0.008, None, counts),
-        "floor_seconds": lambda *_: 0.004,
+        "lower_bound_seconds": lambda *_: 0.004,
         "seconds_per_call": lambda *_: next(seconds),
-        "baseline_step": lambda *_: None,
-        "plain_steps": lambda *_: None,
+        "user_step": lambda *_: None,
+        "reference_steps": lambda *_: None,
     }.items():
         monkeypatch.setattr(f"icecore.bench.train.{name}", value)
     case = Case("needle", width=16, seeds=2)
     row = bench_case(case, torch.device("cpu"), Precision.fp32, 0.0)
-    assert (row.ms_per_seed_step, row.floor_ms, row.share_of_floor) == pytest.approx((4.0, 2.0, 0.5))
-    assert (row.plain_ms, row.huggingface_ms) == pytest.approx((20.0, 6.0))
+    assert (row.ms_per_seed_step, row.lower_bound_ms, row.share_of_lower_bound) == pytest.approx((4.0, 2.0, 0.5))
+    assert (row.reference_ms, row.huggingface_ms) == pytest.approx((20.0, 6.0))
     assert row.gflop == pytest.approx(3 * 2000 / 1e9 / 2)
     monkeypatch.setattr("icecore.bench.train.bench_train", lambda *_: iter([row]))
     assert main(["bench", "--task", "needle", "--device", "cpu"]) == 0
@@ -48,12 +48,12 @@ def test_a_bench_divides_by_the_seeds_and_by_our_time(monkeypatch, capsys):
 def test_a_bench_of_language_is_in_tokens_a_second_and_in_shares_of_the_product_rate(monkeypatch):
     counts = Counter({Product(1, 100, 100, 100, torch.float32): 5})
     monkeypatch.setattr("icecore.bench.language.time_ours", lambda *_: (0.02, None, counts))
-    monkeypatch.setattr("icecore.bench.language.floor_seconds", lambda *_: 0.005)
+    monkeypatch.setattr("icecore.bench.language.lower_bound_seconds", lambda *_: 0.005)
     monkeypatch.setattr("icecore.bench.language.ms_if_it_fits", lambda *_: 1.0)
     model = Transformer(width=16, layers=1, heads=2)
     row = language_bench.bench_case(model, "all", torch.device("cpu"), Precision.fp32, 0.0, rate=1e12)
     assert (row.tokens, row.tokens_per_second) == (20 * 128, pytest.approx(20 * 128 / 0.02))
-    assert (row.ms_per_step, row.floor_ms, row.product_tflops) == pytest.approx((20, 5, 1))
+    assert (row.ms_per_step, row.lower_bound_ms, row.product_tflops) == pytest.approx((20, 5, 1))
     assert row.share_of_product_rate == pytest.approx(1e9 * row.gflop / 0.02 / 1e12)
 
 
@@ -66,10 +66,10 @@ def test_rates_of_data_are_items_a_second(monkeypatch):
     assert rates == [(64, 8, 8)] * 3, "each way has a second a round"
 
 
-def test_the_floor_counts_a_product_as_often_as_it_is_called(monkeypatch):
-    monkeypatch.setattr("icecore.bench.floor.seconds_of", lambda product, _: 0.1 * product.batch)
+def test_the_baseline_counts_a_product_as_often_as_it_is_called(monkeypatch):
+    monkeypatch.setattr("icecore.bench.lower_bound.seconds_of", lambda product, _: 0.1 * product.batch)
     counts = Counter({Product(1, 2, 2, 2, torch.float32): 3, Product(2, 2, 2, 2, torch.float32): 5})
-    assert floor_seconds(counts, torch.device("cpu")) == pytest.approx(0.1 * 3 + 0.2 * 5)
+    assert lower_bound_seconds(counts, torch.device("cpu")) == pytest.approx(0.1 * 3 + 0.2 * 5)
 
 
 def test_the_users_loop_feeds_answers_back_and_trains_the_embeddings():
@@ -77,8 +77,8 @@ def test_the_users_loop_feeds_answers_back_and_trains_the_embeddings():
     tokens, rows, columns, targets = padded(items, 4)
     assert tokens.tolist() == [[5, 6, 7, 0], [1, 2, 3, 0]]
     assert list(zip(rows, columns, targets.tolist(), strict=True)) == [(0, 2, 8), (1, 1, 3), (1, 2, 4)]
-    network = new_gpt2(Transformer(width=8, layers=1, heads=2), Sizes(9, 4))
-    updates(network, "embeddings", Optimization())
+    network = new_gpt2(Transformer(width=8, layers=1, heads=2), ModelDims(9, 4))
+    updates(network, "embeddings", TrainingConfig())
     trained = {name for name, value in network.named_parameters() if value.requires_grad}
     assert trained == {"transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"}
 

@@ -79,7 +79,7 @@ def test_claims_are_medians_of_what_is_stored(tmp_path):
     )
     assert first.ours == pytest.approx(99.5)
     assert first.spread == pytest.approx((90.0, 100.0))
-    assert first.floor == pytest.approx(20.0)
+    assert first.baseline == pytest.approx(20.0)
     assert {claim.verdict for claim in claims[1:]} == {"not run"}
 
 
@@ -106,7 +106,7 @@ def test_claims_as_json_and_markdown(tmp_path, capsys):
     assert main(["claims", "table9", *at, "--json"]) == 0
     claims = json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]
     assert [claim["verdict"] for claim in claims] == ["not run"] * 6
-    assert set(claims[0]) >= {"name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict"}
+    assert set(claims[0]) >= {"name", "cell", "paper", "ours", "n", "spread", "baseline", "tolerance", "verdict"}
     assert main(["claims", "table9", *at, "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("| name | cell | paper | ours |")
     assert main(["reproduce", "table1", "--dry-run", "--scale", "paper", "--only", "needle, Random 1024", *at]) == 0
@@ -272,7 +272,7 @@ def test_claims_say_what_their_runs_took(tmp_path, capsys):
     for cell, device, seconds in zip(cells, ("this", "that"), (120.0, 30.0), strict=True):
         for seed in range(2):
             config = cell.config((seed,), "bf16")
-            made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "floors": {}}
+            made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "baselines": {}}
             took = {"seconds": seconds, "seeds_at_once": 2, "device": device}
             Records(tmp_path).append([record(config.run_id, **made, **took)])
     found = spent_on(["table1", "table4"], "paper", "released", Records(tmp_path))
@@ -285,7 +285,12 @@ def test_claims_say_what_their_runs_took(tmp_path, capsys):
 def test_whole_answers_stand_beside_tokens(tmp_path):
     cell = next(cell for cell in cells_at("table1") if cell.label == "decimal-addition, Random 1024")
     for seed, share in enumerate((0.2, 0.9, 0.8)):
-        made = {"setting": cell.setting, "seed": seed, "config": cell.config((seed,), "bf16").as_json(), "floors": {}}
+        made = {
+            "setting": cell.setting,
+            "seed": seed,
+            "config": cell.config((seed,), "bf16").as_json(),
+            "baselines": {},
+        }
         Records(tmp_path).append([record(str(seed), 1.0, exact_match=share, **made)])
     claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", "released", Records(tmp_path))}
     assert claims[cell.label].note == "whole answers right: 80.0"
@@ -327,7 +332,7 @@ def test_initializations_are_told_apart_at_every_scale(tmp_path, scale, preset):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_higher_rate_is_higher_at_every_scale(scale):
-    rates = {cell.label: cell.config((0,), "fp32").optimization.lr for cell in cells_at("init", scale)}
+    rates = {cell.label: cell.config((0,), "fp32").training.lr for cell in cells_at("init", scale)}
     assert rates["needle, Random 256, matched, lr x5"] == 5 * rates["needle, Random 256, matched"]
 
 

@@ -43,7 +43,7 @@ def test_tasks_as_json(capsys):
     needle = tasks["needle"]
     assert needle["presets"] == ["released", "readme", "paper"]
     assert (needle["vocab_size"], needle["max_length"], needle["version"]) == (256, 61, 1)
-    assert needle["floors"]["most_frequent_value"] == 0.17675
+    assert needle["baselines"]["most_frequent_value"] == 0.17675
 
 
 def test_tasks_as_a_table_and_one_by_one(capsys):
@@ -171,9 +171,9 @@ from icecore.errors import InputError
 from icecore.store.provenance import without_folder
 from icecore.models import Transformer
 from icecore.tasks import DecimalAddition, Imitation, Needle
-from icecore.training import Optimization
+from icecore.training import TrainingConfig
 wrong = [(Transformer, "init", "mached"), (Transformer, "attention", "linear"), (Needle, "query", "own"),
-         (DecimalAddition, "scored", "all"), (Imitation, "target_init", "test"), (Optimization, "schedule", "linear")]
+         (DecimalAddition, "scored", "all"), (Imitation, "target_init", "test"), (TrainingConfig, "schedule", "linear")]
 for make, name, value in wrong:
     try:
         make(**{name: value})
@@ -235,7 +235,7 @@ def test_a_failed_check_exits_2_and_names_the_problem(capsys, tmp_path):
     (tmp_path / "mine.py").write_text(broken)
     code, out, err = run(capsys, "tasks", "--check", f"{tmp_path}/mine.py:Reversal")
     assert code == 2
-    assert " NO  floors are in [0, 1]" in out
+    assert " NO  baselines are in [0, 1]" in out
     assert "must be in [0, 1], is 8.0" in err
 
 
@@ -300,7 +300,7 @@ def test_bench_language_as_json(capsys, monkeypatch):
     body, unembedding = 2 * 1600 * 12 * 16 * 16, 3 * 2 * 1600 * 16 * 50
     assert random["gflop"] == pytest.approx((2 * body + unembedding + attention) / 1e9)
     assert normal["gflop"] == pytest.approx((3 * body + unembedding + attention) / 1e9)
-    assert min(random[name] for name in ("ms_per_step", "floor_ms", "plain_ms", "huggingface_ms")) > 0
+    assert min(random[name] for name in ("ms_per_step", "lower_bound_ms", "reference_ms", "huggingface_ms")) > 0
 
 
 def test_bench_train_as_json_and_kept(capsys, tmp_path):
@@ -311,10 +311,10 @@ def test_bench_train_as_json_and_kept(capsys, tmp_path):
     (row,) = printed["rows"]
     assert set(row) >= {
         *("task", "model", "width", "trainable", "seeds", "ms_per_seed_step", "peak_gb"),
-        *("floor_ms", "plain_ms", "huggingface_ms"),
+        *("lower_bound_ms", "reference_ms", "huggingface_ms"),
     }
     assert (row["task"], row["width"], row["seeds"]) == ("modular-addition", 8, 1)
-    assert min(row[name] for name in ("floor_ms", "ms_per_seed_step", "plain_ms", "huggingface_ms")) > 0
+    assert min(row[name] for name in ("lower_bound_ms", "ms_per_seed_step", "reference_ms", "huggingface_ms")) > 0
     # Forward, and backward to the embeddings: q, k, v on 398 rows; on 4,000 pairs the rest of layer 1 and all of
     # layer 2 but keys and values, which run on 4,199 nodes; then the unembedding and its two gradients, and
     # attention, with two queries in layer 1 and one in layer 2: two products forward and four backward.

@@ -48,7 +48,7 @@ def test_a_comparison_of_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
         ("Normal", 16),
         ("Normal", 32),
     ]
-    assert all(len(point["values"]) == 2 and point["floor"] == 12.5 for point in first)
+    assert all(len(point["values"]) == 2 and point["baseline"] == 12.5 for point in first)
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr("icecore.sweeps.runner.train", lambda *_, **__: pytest.fail("trained again"))
     assert points(capsys, "--widths", "16,32") == first
@@ -58,7 +58,7 @@ def test_a_comparison_of_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "| width | 16 | 32 |"
     assert [line.split(" | ")[0] for line in shown[2:5]] == ["| U only", "| Random", "| Normal"]
-    assert "floors, which need no learning: chance 12.5" in shown
+    assert "baselines, which need no learning: chance 12.5" in shown
 
 
 def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, monkeypatch, capsys):
@@ -74,7 +74,7 @@ def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, mo
 
 def test_seeds_of_another_precision_are_not_mixed_in(tmp_path):
     task, body = make_task(REVERSAL, settings={"length": 6}), Transformer(width=16)
-    (cell,) = comparison(task, {"transformer": [body]}, ["embeddings"], optimization={"steps": 4})
+    (cell,) = comparison(task, {"transformer": [body]}, ["embeddings"], training={"steps": 4})
     Records(tmp_path).append(record_of(cell, seed, 0.9, "bf16") for seed in range(5))
     Records(tmp_path).append(record_of(cell, seed, 0.5, "fp32") for seed in range(2))
     (point,) = points_of([cell], 3, Records(tmp_path), device="cpu")
@@ -144,7 +144,7 @@ def test_seeds_may_be_named_and_other_measurements_shown(tmp_path, monkeypatch, 
     assert main([*command, "--metric", "digit_accuracy", "--json"]) == 0
     (point,) = json.loads(capsys.readouterr().out.splitlines()[-1])["points"]
     assert point["values"] == sorted(100 * record["digit_accuracy"] for record in records.values())
-    assert point["floor"] is None
+    assert point["baseline"] is None
     assert main([*command, "--metric", "exact_match", "--figure", "a.png"]) == 0
     shown = capsys.readouterr().out
     assert "test exact match in %, median of 2 seeds" in shown
@@ -177,7 +177,7 @@ def test_tasks_of_one_name_stand_apart(tmp_path, monkeypatch):
         "reversal, length 5, Normal",
         "reversal, length 6, Normal",
     ]
-    twice = [*comparison(tasks[0], bodies, ["all"]), *comparison(tasks[0], bodies, ["all"], optimization={"lr": 0.1})]
+    twice = [*comparison(tasks[0], bodies, ["all"]), *comparison(tasks[0], bodies, ["all"], training={"lr": 0.1})]
     with pytest.raises(InputError, match="two different cells are called 'reversal, Normal 16'"):
         points_of(twice, 1, Records(tmp_path))
     monkeypatch.setattr("icecore.reporting.comparison.train_missing", lambda *_: pytest.fail("told first"))
@@ -188,11 +188,11 @@ def test_tasks_of_one_name_stand_apart(tmp_path, monkeypatch):
         ice.compare(tasks[0], bodies, ["all"], 1, out=tmp_path, lr=1e30, **training)
 
 
-def test_the_floor_of_a_comparison_is_the_best_rule(tmp_path):
+def test_the_baseline_of_a_comparison_is_the_best_rule(tmp_path):
     Records(tmp_path).append([record_of(CELLS[1], 0, 0.5, "fp32")])
     (point,) = points_of(CELLS[1:], 1, Records(tmp_path), "cpu", "fp32")
-    floors = CELLS[1].task.floors().values()
-    assert point.floor == 100 * max(floors) > 100 * min(floors)
+    baselines = CELLS[1].task.baselines().values()
+    assert point.baseline == 100 * max(baselines) > 100 * min(baselines)
     assert point.values == (50.0,)
 
 
@@ -213,7 +213,7 @@ def test_records_of_which_something_is_missing_are_shown_and_said_once(tmp_path,
     shown = capsys.readouterr().out
     file = tmp_path / "runs" / "runs.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()]
-    lines = [json.dumps({key: value for key, value in record.items() if key != "floors"}) for record in records]
+    lines = [json.dumps({key: value for key, value in record.items() if key != "baselines"}) for record in records]
     file.write_text("\n".join([*lines, '{"run": 1\n']))
     assert main(["compare", REVERSAL, *flags]) == 0
     again = capsys.readouterr()

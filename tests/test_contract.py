@@ -56,7 +56,7 @@ class Copying(Task):
         scored[:, 3] = True
         return Batch(tokens, tokens * scored, scored)
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         return {"chance": 1 / 50}
 
 
@@ -109,17 +109,17 @@ class TrainsOnTestItems(Copying):
 
 
 class FloorAboveOne(Copying):
-    def floors(self):
+    def baselines(self):
         return {"chance": 50.0}
 
 
 class NoFloor(Copying):
-    def floors(self):
+    def baselines(self):
         return {}
 
 
 class FloorBelowZero(Copying):
-    def floors(self):
+    def baselines(self):
         return {"chance": -0.1}
 
 
@@ -152,7 +152,7 @@ class AccuracyOfNothing(Copying):
 
 
 class LateError(Copying):
-    def loss_floors(self):
+    def loss_baselines(self):
         raise RuntimeError("boom")
 
 
@@ -162,7 +162,7 @@ class FewItems(Copying):
 
 
 class NamelessFloor(Copying):
-    def floors(self) -> Any:
+    def baselines(self) -> Any:
         return {1: 0.5}
 
 
@@ -208,7 +208,7 @@ class NoLength(Copying):
         return 0
 
 
-PARTS = {name: vars(Copying)[name] for name in ("vocab_size", "max_length", "draw", "floors")}
+PARTS = {name: vars(Copying)[name] for name in ("vocab_size", "max_length", "draw", "baselines")}
 Undecorated = type("Undecorated", (Task,), {**PARTS, "name": "undecorated"})
 Nameless = type("Nameless", (Task,), PARTS)
 
@@ -247,7 +247,7 @@ class Raises(Copying):
         (AccuracyOfNothing, "'accuracy' of accuracies must be in [0, 1], is nan"),
         (LateError, "RuntimeError: boom (test_contract.py, line "),
         (FewItems, "items must give 8 of 8 rows, gives 7"),
-        (NamelessFloor, "a floor must have a name, not 1"),
+        (NamelessFloor, "a baseline must have a name, not 1"),
         (HalfAToken, "must be whole numbers, are 50.0 and 4"),
         (NoConfig, "a setting cannot be kept in a config"),
         (Raises, "RuntimeError: boom (test_contract.py, line "),

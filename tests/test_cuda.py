@@ -6,10 +6,10 @@ from references import reference_results, results_by_place, shaken
 
 import icecore as ice
 from icecore.bench.language import RandomText
-from icecore.models import LSTM, Sizes, Transformer
+from icecore.models import LSTM, ModelDims, Transformer
 from icecore.tasks import DecimalAddition, ModularAddition, Needle, Parentheses
 from icecore.tasks.base import held_out_of
-from icecore.training import Optimization, Population, Precision
+from icecore.training import Population, Precision, TrainingConfig
 from icecore.training.imitation_target import Target
 from icecore.training.replay import Replay
 from icecore.training.steps import Steps
@@ -48,7 +48,7 @@ def test_a_target_says_the_same_on_the_gpu_whatever_the_precision():
 
 
 def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients():
-    population = shaken(Population(LSTM(width=64), Sizes(256, 100), (0, 1), "all", torch.device("cuda")))
+    population = shaken(Population(LSTM(width=64), ModelDims(256, 100), (0, 1), "all", torch.device("cuda")))
     batch = Needle().sample(50, torch.Generator("cuda").manual_seed(0))
     with Precision.fp32.in_matrix_products():
         ours, reference = results_by_place(population, batch), reference_results(population, batch)
@@ -57,15 +57,15 @@ def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients():
 
 
 def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
-    model, device, sizes = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), Sizes(31, 5)
-    exact = shaken(Population(model, sizes, (0, 1), "all", device))
-    rounded = shaken(Population(model, sizes, (0, 1), "all", device, Precision.bf16))
+    model, device, dims = Transformer(width=96, heads=2, init="matched"), torch.device("cuda"), ModelDims(31, 5)
+    exact = shaken(Population(model, dims, (0, 1), "all", device))
+    rounded = shaken(Population(model, dims, (0, 1), "all", device, Precision.bf16))
     batch = exact.prepare(ModularAddition(modulus=31).sample(200, torch.Generator("cuda").manual_seed(0)))
     expected, found = (results_by_place(population, batch) for population in (exact, rounded))
     assert found["block0.k.weight"].dtype == torch.bfloat16
     for name, value in found.items():  # bfloat16 has 8 bits: .4 % a rounding, a dozen of them on the way
         assert (value.float() - expected[name]).norm() < 0.05 * expected[name].norm() + 1e-3, name
-    steps = Steps(rounded, Optimization(steps=2, lr=1e-2, warmup_steps=0))
+    steps = Steps(rounded, TrainingConfig(steps=2, lr=1e-2, warmup_steps=0))
     before = {name: value.clone() for name, value in steps.state().items()}
     steps.take(batch)
     assert not torch.equal(before["value/block0.k.weight"], rounded.trained["block0.k.weight"])
@@ -80,12 +80,12 @@ def test_a_body_in_training_is_computed_with_in_bf16_and_kept_in_float32():
 @pytest.mark.parametrize("task", [Needle(max_pairs=5), ModularAddition(modulus=31), RandomText(80, 50)], ids=str)
 def test_replayed_steps_are_the_steps_taken_one_by_one(task, model):
     device = torch.device("cuda")
-    optimization = Optimization(steps=100, batch=64, lr=1e-2, warmup_steps=5)
+    training = TrainingConfig(steps=100, batch=64, lr=1e-2, warmup_steps=5)
 
     def population() -> Population:
-        return Population(model, Sizes(task.vocab_size, 100), (0, 1, 2), "all", device)
+        return Population(model, ModelDims(task.vocab_size, 100), (0, 1, 2), "all", device)
 
-    plain, replayed = Steps(population(), optimization), Steps(population(), optimization)
+    plain, replayed = Steps(population(), training), Steps(population(), training)
     stream = Stream(task, 64, 0, device)
     one_by_one, grouped = (BatchStream(stream, model.engine, bucketed=bucketed) for bucketed in (False, True))
     replay = Replay(replayed)

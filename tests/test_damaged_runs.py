@@ -172,7 +172,7 @@ def test_metrics_that_are_damaged_are_left_out(tmp_path, whole):
     beside = run.parent / "beside"
     beside.mkdir()
     (beside / "config.json").write_text("[]")
-    with pytest.raises(InputError, match=r"the nearest has another config \(optimization.steps 12, not 3\)"):
+    with pytest.raises(InputError, match=r"the nearest has another config \(steps 12, not 3\)"):
         ice.train(TASK, MODEL, out=tmp_path, resume=True, **{**SHORT, "steps": 3})
     (run / "config.json").write_text("[]")
     with pytest.raises(InputError, match="is damaged: it is no run's config; delete the folder"):

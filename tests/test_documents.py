@@ -69,13 +69,19 @@ def test_a_document_with_an_error_is_left_as_it_was(tmp_path, monkeypatch, capsy
 def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     (tmp_path / "bench").mkdir()
     row = {"task": "needle", "model": "transformer", "width": 16, "trainable": "all", "seeds": 2, "peak_gb": 2.55}
-    times = {"ms_per_seed_step": 0.12345, "floor_ms": 0.0401, "plain_ms": 77.16, "huggingface_ms": 1234.5, "gflop": 2}
+    times = {
+        "ms_per_seed_step": 0.12345,
+        "lower_bound_ms": 0.0401,
+        "reference_ms": 77.16,
+        "huggingface_ms": 1234.5,
+        "gflop": 2,
+    }
     lstm = {"model": "lstm", "width": 1024, "seeds": 1}
     rows = [row | times, row | times | lstm]
     (tmp_path / "bench/a.json").write_text(json.dumps({"rows": rows}))
     text = "<!-- results of bench/a.json, made by `make readme` --><!-- end of results -->"
     made = filled(text, tmp_path).splitlines()
-    assert made[2] == "|  | ours | floor | share | plain twin | user's loop | GFLOP | peak GB |"
+    assert made[2] == "|  | ours | lower bound | share | reference | user's loop | GFLOP | peak GB |"
     assert (
         made[4] == "| needle, Normal 16, 2 seeds | 0.123 | 0.0401 | 32% | 77.2 (625x) | 1,234 (10,000x) | 2.0 | 2.5 |"
     )
@@ -89,9 +95,9 @@ def test_benches_of_language_and_of_precision_have_tables_of_their_own():
         "ms_per_step": 2.8259,
         "tokens_per_second": 3_623_612.7,
         "share_of_product_rate": 0.4249,
-        "floor_ms": 1.249,
+        "lower_bound_ms": 1.249,
     }
-    language = {"width": 512, "layers": 4, "trainable": "all", **speed, "plain_ms": 392.4, "huggingface_ms": 60.45}
+    language = {"width": 512, "layers": 4, "trainable": "all", **speed, "reference_ms": 392.4, "huggingface_ms": 60.45}
     measured, without_memory = bench_table([language | {"peak_gb": 1.78}, language | {"peak_gb": None}]).rows
     assert measured[:4] == ("Normal 512, 4 layers", "2.83", "3,624,000", "42 %")
     assert measured[4:] == ("1.25", "392", "60.5", "1.8")
@@ -108,19 +114,19 @@ def test_benches_of_language_and_of_precision_have_tables_of_their_own():
 
 
 @pytest.mark.parametrize("task", ["modular-addition", "needle", "decimal-addition", "parentheses", "memorization"])
-def test_floors_in_documents_are_those_of_the_tasks(task):
+def test_baselines_in_documents_are_those_of_the_tasks(task):
     text = (ROOT / "docs/tasks.md").read_text()
-    rows = text.partition("| task | floor |")[2].partition("\n\n")[0].splitlines()[2:]
+    rows = text.partition("| task | baseline |")[2].partition("\n\n")[0].splitlines()[2:]
     begin = next(number for number, row in enumerate(rows) if row.startswith(f"| {task} |"))
     own = [rows[begin], *itertools.takewhile(lambda row: row.startswith("| |"), rows[begin + 1 :])]
     printed = {name.replace(" ", "_"): value for name, value in (re.split(r" *\| *", row)[2:4] for row in own)}
-    floors = make_task(task).floors()
-    assert printed.keys() == floors.keys()
+    baselines = make_task(task).baselines()
+    assert printed.keys() == baselines.keys()
     for name, value in printed.items():
-        assert f"{floors[name]:.{len(value) - 1}f}" == f"0{value}"
+        assert f"{baselines[name]:.{len(value) - 1}f}" == f"0{value}"
     (row,) = re.findall(rf"^\| `{task}` \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
     for value in re.findall(r"\.\d+", row.rpartition(" | ")[2]):
-        assert any(f"{floor:.{len(value) - 1}f}" == f"0{value}" for floor in floors.values())
+        assert any(f"{baseline:.{len(value) - 1}f}" == f"0{value}" for baseline in baselines.values())
 
 
 def test_accuracy_in_few_directions_is_read_at_their_number():

@@ -1,4 +1,4 @@
-"""Figures show what their labels say: each number on its line, above its width, beside its own floor."""
+"""Figures show what their labels say: each number on its line, above its width, beside its own baseline."""
 
 import math
 from types import SimpleNamespace
@@ -21,12 +21,12 @@ from icecore.paper.fig8 import Curve, curves_of, draw_curves
 from icecore.paper.table3 import MEASURES, PRINTED, Bits, bits_of, draw_bits
 from icecore.reporting.figures.demo import draw_demo
 from icecore.reporting.figures.widths import Point, draw_widths
-from icecore.reporting.inside import ANALYSES, Request
+from icecore.reporting.inside import ANALYSES, AnalysisOptions
 from icecore.store import Records
 from icecore.sweeps.demo import Row
 
 
-def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor():
+def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_baseline():
     points = [
         Point("needle", "Random", 16, (1.0, 2.0, 9.0), 20.0, (16, 32)),
         Point("needle", "Random", 32, (50.0,), 20.0, (16, 32)),
@@ -40,17 +40,17 @@ def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_floor():
     (there, missing) = line_of(second, "Random")
     assert there == (16, 70.0)
     assert math.isnan(missing[1]), "of a width that is not recorded there is no point"
-    assert {y for panel in (first,) for _, y in line_of(panel, "floor")} == {20.0}
-    assert {y for _, y in line_of(second, "floor")} == {97.0}
+    assert {y for panel in (first,) for _, y in line_of(panel, "baseline")} == {20.0}
+    assert {y for _, y in line_of(second, "baseline")} == {97.0}
     assert [panel.get_title(loc="left") for panel in (first, second)] == ["needle", "parentheses"]
 
 
 def test_points_of_a_figure_are_percentages_beside_the_best_rule(tmp_path):
     cell = cells_at("fig7")[0]
-    floors = {"floors": {"a rule": 0.2, "a better one": 0.3}}
-    Records(tmp_path).append(record_of(cell, seed, value) | floors for seed, value in enumerate((0.5, 0.25)))
+    baselines = {"baselines": {"a rule": 0.2, "a better one": 0.3}}
+    Records(tmp_path).append(record_of(cell, seed, value) | baselines for seed, value in enumerate((0.5, 0.25)))
     (point,) = all_widths(evidence_of(Records(tmp_path)))
-    assert (point.line, point.width, point.values, point.floor) == ("Random", 16, (25.0, 50.0), 30.0)
+    assert (point.line, point.width, point.values, point.baseline) == ("Random", 16, (25.0, 50.0), 30.0)
 
 
 def test_figure_6_is_kl_against_the_targets_width():
@@ -63,8 +63,8 @@ def test_figure_6_is_kl_against_the_targets_width():
     for panel in (linear, logarithmic):
         assert line_of(panel, "Random 256x3") == [(4, 0.2), (8, 0.9)]
         assert line_of(panel, "Normal 256x3") == [(4, 0.05)]
-        assert line_of(panel, "floor: uniform") == [(4, 1.7), (8, 2.0)]
-        assert line_of(panel, "floor: mean output") == [(4, 1.2), (8, 1.5)]
+        assert line_of(panel, "baseline: uniform") == [(4, 1.7), (8, 2.0)]
+        assert line_of(panel, "baseline: mean output") == [(4, 1.2), (8, 1.5)]
     assert (linear.get_yscale(), logarithmic.get_yscale()) == ("linear", "log")
 
 
@@ -103,9 +103,9 @@ def test_figure_8_is_the_median_accuracy_by_step(tmp_path):
 def inside(name: str, result: dict[str, Any], both: dict[str, Any] | None = None) -> Any:
     """The figure of an analysis, of a run of which only so much is there."""
     config = SimpleNamespace(task=SimpleNamespace(name="needle", vocab_size=11))
-    subject = SimpleNamespace(config=config, both=both, model=Transformer(width=8))
-    look: Any = SimpleNamespace(subject=subject, request=Request(components=(0, 2)))
-    return ANALYSES[name].figure(look, result)
+    run = SimpleNamespace(config=config, both=both, model=Transformer(width=8))
+    context: Any = SimpleNamespace(run=run, options=AnalysisOptions(components=(0, 2)))
+    return ANALYSES[name].figure(context, result)
 
 
 def test_the_figure_of_variance_has_trained_beside_untrained():
@@ -119,11 +119,11 @@ def test_the_figure_of_variance_has_trained_beside_untrained():
     assert neurons == {"trained": [(-0.2, 20), (0.8, 40)], "untrained": [(0.2, 60), (1.2, 80)]}
 
 
-def test_the_figure_of_readouts_has_both_accuracies_and_the_best_floor():
+def test_the_figure_of_readouts_has_both_accuracies_and_the_best_baseline():
     one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25}
-    (panel,) = inside("readout", {"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}).axes
+    (panel,) = inside("readout", {"readouts": [one], "baselines": {"a rule": 0.1, "another": 0.2}}).axes
     assert bars_of(panel) == {"train": [(-0.2, 50)], "test": [(0.2, 25)]}
-    assert {y for _, y in line_of(panel, "floor")} == {20}
+    assert {y for _, y in line_of(panel, "baseline")} == {20}
 
 
 def test_the_figure_of_directions_has_what_is_kept_and_what_is_removed():
@@ -165,9 +165,9 @@ def test_components_that_a_narrow_embedding_does_not_have_are_refused():
 
 
 def test_figure_4_has_a_line_for_each_depth():
-    floors = {"unigram": 5.0, "bigram": 4.0}
+    baselines = {"unigram": 5.0, "bigram": 4.0}
     points = [
-        Trained(kind, width, layers, (loss, loss + 0.1, loss + 0.5), floors, 3000, 20)
+        Trained(kind, width, layers, (loss, loss + 0.1, loss + 0.5), baselines, 3000, 20)
         for kind, layers, losses in (("Random", 2, (3.0, 2.5)), ("Random", 4, (2.9, 2.4)), ("Normal", 2, (2.0, 1.5)))
         for width, loss in zip((32, 64), losses, strict=True)
     ]
@@ -177,7 +177,7 @@ def test_figure_4_has_a_line_for_each_depth():
     assert line_of(panel, "Random, 4 layers") == [(32, 3.0), (64, 2.5)]
     assert line_of(panel, "Normal, 2 layers") == [(32, 2.1), (64, 1.6)]
     assert [lines[f"Random, {layers} layers"].get_linestyle() for layers in (2, 4)] == ["-", "--"]
-    assert {y for _, y in line_of(panel, "floor: bigram")} == {4.0}
+    assert {y for _, y in line_of(panel, "baseline: bigram")} == {4.0}
 
 
 def test_the_demos_picture_and_table_have_each_number_in_its_place(tmp_path, monkeypatch):
@@ -189,4 +189,4 @@ def test_the_demos_picture_and_table_have_each_number_in_its_place(tmp_path, mon
         "random body, embeddings trained": [30, 40],
         "everything trained": [50, 60],
     }
-    assert columns_of(row) == ([0.1], [0.2], [0.3, 0.4], [0.5, 0.6]), "below floor, U only, Random and Normal"
+    assert columns_of(row) == ([0.1], [0.2], [0.3, 0.4], [0.5, 0.6]), "below baseline, U only, Random and Normal"

@@ -4,7 +4,7 @@ import pytest
 import torch
 from references import reference_results, results_by_place, shaken
 
-from icecore.models import LSTM, Sizes, Transformer
+from icecore.models import LSTM, ModelDims, Transformer
 from icecore.models.engines import ShapeBuckets
 from icecore.models.engines.fused import Adjoin
 from icecore.models.engines.lstm import TimeMajorTokens
@@ -40,7 +40,7 @@ def one_batch(task: Task, count: int) -> Batch:
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_shared_prefixes_give_the_reference_logits_and_gradients(task, trainable, attention, layers):
     model = Transformer(width=16, layers=layers, init="matched", attention=attention)
-    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
+    population = shaken(Population(model, ModelDims(task.vocab_size, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(task, 40)
     ours, reference = results_by_place(population, batch), reference_results(population, batch)
     assert ours.keys() == reference.keys()
@@ -50,7 +50,7 @@ def test_shared_prefixes_give_the_reference_logits_and_gradients(task, trainable
 
 def test_a_frozen_body_that_is_loaded_anew_is_computed_with():
     model, batch = Transformer(width=16, init="matched"), one_batch(TASK, 40)
-    population = Population(model, Sizes(TASK.vocab_size, 40), (0, 1), "embeddings", CPU, dtype=torch.float64)
+    population = Population(model, ModelDims(TASK.vocab_size, 40), (0, 1), "embeddings", CPU, dtype=torch.float64)
     _, before = predict(population, batch)
     changed = {name: torch.randn_like(population.frozen[name]) for name in ("block0.v.weight", "block0.out.bias")}
     population.load(changed)
@@ -63,7 +63,7 @@ def test_a_frozen_body_that_is_loaded_anew_is_computed_with():
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients(trainable):
     model = LSTM(width=16)
-    population = shaken(Population(model, Sizes(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
+    population = shaken(Population(model, ModelDims(40, 40), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = one_batch(TASK, 40)
     ours, reference = results_by_place(population, batch), reference_results(population, batch)
     assert ours.keys() == reference.keys()
@@ -72,10 +72,10 @@ def test_an_lstm_packed_by_time_gives_the_reference_logits_and_gradients(trainab
 
 
 @pytest.mark.parametrize("task", [TASK, DecimalAddition(digits=2, scored="target-is-digit", test_size=50)], ids=str)
-def test_lstm_steps_of_one_size_are_the_plain_steps(task):
+def test_lstm_steps_of_one_size_are_the_reference_steps(task):
     """Sequences that go on after what is read of them, and those with fewer scored positions than others."""
     model, buckets = LSTM(width=16), ShapeBuckets(4, 2)
-    population = shaken(Population(model, Sizes(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
+    population = shaken(Population(model, ModelDims(task.vocab_size, 40), (0, 1), "all", CPU, dtype=torch.float64))
     batch = one_batch(task, 80)
     first, second = (
         prepare_batches(model.engine, task.vocab_size, part, 20, buckets) for part in (batch[:40], batch[40:])
@@ -122,7 +122,7 @@ def test_neighbours_by_chance_are_copied():
 
 
 def test_a_body_in_training_is_joined_without_a_copy():
-    population = Population(Transformer(width=16), Sizes(9, 4), (0, 1), "all", CPU)
+    population = Population(Transformer(width=16), ModelDims(9, 4), (0, 1), "all", CPU)
     (group,) = population.groups
     assert isinstance(group.network, TransformerEngine)
     joined = group.network.body("qkv")["block0.qkv.weight"]

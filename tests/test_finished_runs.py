@@ -46,7 +46,7 @@ def test_a_run_is_measured_on_other_items(tmp_path, capsys):
     run = run_json(capsys, "train", "needle", *flags, *short, "--out", tmp_path, "--json")["run"]
     longer = run_json(capsys, "evaluate", run, "--max-pairs", "3", "--test-size", "80", "--json")
     task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=80)
-    assert longer["floors"] == task.floors()
+    assert longer["baselines"] == task.baselines()
     assert longer["settings"] == {"max_pairs": "3", "test_size": "80"}
     runs = ice.load(run, "cpu")
     assert longer["accuracy"] == evaluate(runs.population, task, task.test_set())["accuracy"]
@@ -85,9 +85,7 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
 def test_parameters_are_had_by_their_seed():
     runs = ice.train(TASK, MODEL, seeds=(7, 3), steps=2, batch=8, warmup_steps=1, device="cpu")
     assert torch.equal(runs.parameters(3)["token"], runs.population.trained["token"][1])
-    assert torch.equal(
-        runs.parameters(7)["block0.v.weight"], initialize(MODEL, runs.config.sizes, 7)["block0.v.weight"]
-    )
+    assert torch.equal(runs.parameters(7)["block0.v.weight"], initialize(MODEL, runs.config.dims, 7)["block0.v.weight"])
     with pytest.raises(InputError, match=r"the run has the seeds \[7, 3\], not 0"):
         runs.parameters(0)
 
@@ -207,7 +205,7 @@ def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
 
 
 def test_a_whole_answer_is_wrong_if_one_token_is():
-    from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
+    from icecore.analysis.errors import accuracy_by_position, errors_by_length, wrong_items
     from icecore.tasks import DecimalAddition
 
     task = DecimalAddition(test_size=6)
@@ -217,7 +215,7 @@ def test_a_whole_answer_is_wrong_if_one_token_is():
     predictions[1, 3, place] += 1
     predictions[0, 2, 0] += 1  # which is not scored
     assert wrong_items(predictions, test).nonzero().tolist() == [[1, 3]]
-    places = accuracy_by_place(predictions, test)
+    places = accuracy_by_position(predictions, test)
     assert [(each.place, each.items) for each in places] == [(place, 6) for place in range(1, 12)]
     assert [each.accuracy for each in places] == [(1.0, 5 / 6 if each.place == 3 else 1.0) for each in places]
     (only,) = errors_by_length(task.items(test), wrong_items(predictions, test))

@@ -14,7 +14,7 @@ def test_the_grid_is_the_papers_layout(tmp_path, capsys):
     recorded(tmp_path, [cell for cell in cells_at("table2") if "needle" in cell.label])
     assert main(["claims", "table2", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "|  | U only | E only | E_token & U | floor |"
+    assert out[0] == "|  | U only | E only | E_token & U | baseline |"
     assert "| needle | 1.0 (17.7) | 11.0 (100.0) | 21.0 (98.5) | 20.0 |" in out
     assert "| modular-addition (train) | - (47.9) | - (68.3) | - (100.0) |  |" in out
 
@@ -24,7 +24,7 @@ def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
     recorded(tmp_path, list({cell.setting: cell for cell in cells if "needle" in cell.label}.values()), seeds=2)
     assert main(["claims", "all", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "| width | 16 | 32 | 64 | 128 | 256 | 512 | 1024 | floor |" in lines
+    assert "| width | 16 | 32 | 64 | 128 | 256 | 512 | 1024 | baseline |" in lines
     assert any(line.startswith("| needle, Random, matched, lr x5 |") for line in lines)
     assert "|  | PC Emb | PC L1 | PC L2 | neuron Emb | neuron L1 | neuron L2 |" in lines
 
@@ -78,11 +78,11 @@ def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
     assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")
 
 
-def test_a_row_of_several_floors_has_none_in_its_column(tmp_path):
+def test_a_row_of_several_baselines_has_none_in_its_column(tmp_path):
     for cell in cells_at("table2"):
-        floor = 0.3 if cell.label == "needle, E only" else 0.2
-        Records(tmp_path).append([record_of(cell, 0, 0.5) | {"floors": {"a rule": floor}}])
+        baseline = 0.3 if cell.label == "needle, E only" else 0.2
+        Records(tmp_path).append([record_of(cell, 0, 0.5) | {"baselines": {"a rule": baseline}}])
     table = grid_of(claims_of(["table2"], "paper", "released", Records(tmp_path)))
-    floors = {row[0]: row[-1] for row in table.rows}
-    assert table.headings[-1] == "floor"
-    assert (floors["needle"], floors["parentheses"]) == ("", "20.0")
+    baselines = {row[0]: row[-1] for row in table.rows}
+    assert table.headings[-1] == "baseline"
+    assert (baselines["needle"], baselines["parentheses"]) == ("", "20.0")

@@ -10,7 +10,7 @@ from small_runs import run_json
 
 import icecore as ice
 from icecore.cli import main
-from icecore.models import Sizes, Transformer, initialize
+from icecore.models import ModelDims, Transformer, initialize
 from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Imitation, make_task
 from icecore.training import Population, RunFolder, evaluate, imitation_target
@@ -31,25 +31,25 @@ def deaf(tokens: torch.Tensor) -> torch.Tensor:
     return ANSWER.expand(len(tokens), -1)
 
 
-def test_floors_of_a_target_that_ignores_its_input():
+def test_baselines_of_a_target_that_ignores_its_input():
     task = Imitation(length=3, vocabulary=6, test_size=50, target=deaf)
-    assert task.floors() == {"chance": 1 / 6, "most_frequent_token": 1.0}
-    floors = task.loss_floors()
-    assert floors["mean_output"] == pytest.approx(0, abs=1e-6)  # float32 log-probabilities
-    assert floors["uniform"] == pytest.approx(math.log(6) - ENTROPY, abs=1e-6)
+    assert task.baselines() == {"chance": 1 / 6, "most_frequent_token": 1.0}
+    baselines = task.loss_baselines()
+    assert baselines["mean_output"] == pytest.approx(0, abs=1e-6)  # float32 log-probabilities
+    assert baselines["uniform"] == pytest.approx(math.log(6) - ENTROPY, abs=1e-6)
 
 
-def test_floors_of_a_target_with_two_answers():
+def test_baselines_of_a_target_with_two_answers():
     def of_parity(tokens: torch.Tensor) -> torch.Tensor:
         likely = torch.tensor([[0.9, 0.1], [0.1, 0.9]])
         return likely[tokens[:, -1] % 2].log()
 
     task = Imitation(length=3, vocabulary=2, test_size=4_000, target=of_parity)
     entropy = -(0.9 * math.log(0.9) + 0.1 * math.log(0.1))
-    floors = task.loss_floors()
-    assert floors["uniform"] == pytest.approx(math.log(2) - entropy, abs=1e-6)
+    baselines = task.loss_baselines()
+    assert baselines["uniform"] == pytest.approx(math.log(2) - entropy, abs=1e-6)
     # The mean of fresh outputs is uniform but for the share of even tokens among 4,000, of standard error .8 %.
-    assert floors["mean_output"] == pytest.approx(floors["uniform"], abs=2e-3)
+    assert baselines["mean_output"] == pytest.approx(baselines["uniform"], abs=2e-3)
 
 
 def test_numbers_of_targets_by_hand():
@@ -141,7 +141,7 @@ def test_imitation_loss_is_kl():
 
     task = Imitation(length=4, vocabulary=7, target=target)
     batch = task.sample(6, torch.Generator().manual_seed(0))
-    population = Population(MODEL, Sizes(7, 4), (0,), "embeddings", CPU)
+    population = Population(MODEL, ModelDims(7, 4), (0,), "embeddings", CPU)
     reference = population.copy(engine=ReferenceEngine)
     work = reference.prepare(batch)
     logits = reference.logits(work)
@@ -171,14 +171,14 @@ def test_imitation_trains_and_loads_again(tmp_path):
     config, population = RunFolder(runs.path).load(CPU)
     measured = evaluate(population, config.task, config.task.test_set())
     assert measured["loss"] == pytest.approx(runs.result["loss"], rel=1e-6)
-    untrained = Population(MODEL, config.sizes, (0,), "embeddings", CPU)
+    untrained = Population(MODEL, config.dims, (0,), "embeddings", CPU)
     assert measured["loss"][0] < evaluate(untrained, config.task, config.task.test_set())["loss"][0]
 
 
 def test_a_target_is_made_from_the_scripts_seed():
     """Another seed would be another target under the same name: what is recorded could not be compared any more."""
     _, parameters = target_network(Target(16, 512, 40), torch.device("cpu"))
-    same = initialize(Transformer(width=16, layers=3, heads=2), Sizes(512, 40), 12345)
+    same = initialize(Transformer(width=16, layers=3, heads=2), ModelDims(512, 40), 12345)
     assert torch.equal(parameters["token"], same["token"])
     assert torch.equal(parameters["block2.q.weight"], 10 * same["block2.q.weight"])
 
@@ -187,14 +187,14 @@ def test_the_most_frequent_token_of_a_target_is_not_its_largest():
     def says_one_or_five(tokens):
         return F.one_hot(torch.where(tokens[:, -1] % 4 == 0, 5, 1), 8).float().mul(9).log_softmax(dim=-1)
 
-    floors = Imitation(length=2, vocabulary=8, test_size=400, target=says_one_or_five).floors()
-    assert floors["most_frequent_token"] == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / 400))
+    baselines = Imitation(length=2, vocabulary=8, test_size=400, target=says_one_or_five).baselines()
+    assert baselines["most_frequent_token"] == pytest.approx(0.75, abs=4 * math.sqrt(0.75 * 0.25 / 400))
 
 
 def test_the_mean_output_is_that_of_fresh_inputs(capsys):
     def target(tokens: torch.Tensor) -> torch.Tensor:
         return F.one_hot(tokens[:, 0], 16).float().mul(5).log_softmax(dim=-1)
 
-    floors = Imitation(length=2, vocabulary=16, test_size=1, target=target).loss_floors()
-    assert floors["mean_output"] > 1, "the mean of one test item would be that item"
+    baselines = Imitation(length=2, vocabulary=16, test_size=1, target=target).loss_baselines()
+    assert baselines["mean_output"] > 1, "the mean of one test item would be that item"
     assert run_json(capsys, "targets", "--width", 4, "--json")["items"] == 1000

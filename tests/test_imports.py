@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 # From the bottom up. A module may import from lower rows and from its own package, not from its row's others.
 LAYERS = [
     {"errors"},
-    {"seeding", "store", "process", "own_files"},
+    {"seeding", "store", "process", "user_code"},
     {"tasks", "models", "text"},
     {"training", "analysis"},
     {"sweeps", "bench"},

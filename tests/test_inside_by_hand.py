@@ -23,8 +23,8 @@ from icecore.analysis.moments import Moments, chosen, moments_of, training_items
 from icecore.analysis.readout import ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, shuffled_answers
 from icecore.errors import InputError
-from icecore.models import Sizes, Transformer, initialize
-from icecore.reporting.inside import ANALYSES, Look, Request, Subject, look_inside, readout
+from icecore.models import ModelDims, Transformer, initialize
+from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, look_inside, readout
 from icecore.sweeps import variance
 from icecore.tasks import Batch, Item, Memorization, ModularAddition, Needle
 
@@ -38,7 +38,7 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 def subject_of(task, trainable="all", steps=20, **settings):
     model = Transformer(width=16, init="matched")
     runs = ice.train(task, model, trainable, steps=steps, batch=16, lr=1e-2, warmup_steps=1, **settings)
-    return Subject.of(runs.config, runs.population, 0)
+    return AnalyzedRun.of(runs.config, runs.population, 0)
 
 
 def test_what_is_read_of_a_short_item_ends_with_its_query():
@@ -74,7 +74,7 @@ def test_each_basis_is_the_one_that_its_name_says():
 
 def test_the_stream_is_edited_before_the_final_norm_alone():
     model = Transformer(width=16)
-    parameters, batch = initialize(model, Sizes(12, 8), 0), SMALL.test_set()
+    parameters, batch = initialize(model, ModelDims(12, 8), 0), SMALL.test_set()
     moments = moments_of(model, parameters, batch)
     curve = accuracy_curve(model, parameters, SMALL, batch, moments, moments, (16,))
     assert curve.places == ("embedding", "block0.stream", "block1.stream")
@@ -120,21 +120,23 @@ def test_a_penalty_is_chosen_on_items_kept_out():
 def test_the_control_is_the_untrained_model(monkeypatch):
     subject = subject_of(SMALL)
     control = dataclasses.replace(subject, parameters=subject.untrained)
-    (_, found), (_, of_control) = (next(look_inside(Look(one), [ANALYSES["variance"]])) for one in (subject, control))
+    (_, found), (_, of_control) = (
+        next(look_inside(AnalysisContext(one), [ANALYSES["variance"]])) for one in (subject, control)
+    )
     assert found["untrained"] == of_control["trained"] == of_control["untrained"] != found["trained"]
     monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 200)
     without_trained = dataclasses.replace(subject, parameters={})
-    readouts = dict(look_inside(Look(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
+    readouts = dict(look_inside(AnalysisContext(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
     assert [one["kind"] for one in readouts] == ["ridge", "logistic"], "of the untouched body, whatever was trained"
 
 
 @pytest.fixture(scope="module")
-def of_needle() -> Subject:
+def of_needle() -> AnalyzedRun:
     return subject_of(SMALL)
 
 
-def looked(subject: Subject, name: str, **request: Any) -> dict[str, Any]:
-    return dict(look_inside(Look(subject, Request(**request)), [ANALYSES[name]]))[name]
+def looked(subject: AnalyzedRun, name: str, **request: Any) -> dict[str, Any]:
+    return dict(look_inside(AnalysisContext(subject, AnalysisOptions(**request)), [ANALYSES[name]]))[name]
 
 
 def test_steps_of_induction_are_those_of_each_model_by_name(of_needle):
@@ -191,13 +193,13 @@ def test_positions_are_those_that_are_asked_for(of_needle):
 def test_a_control_is_the_same_seed_before_training():
     runs = ice.train(SMALL, Transformer(width=16), steps=2, batch=8, warmup_steps=1, seeds=(5, 3))
     for index, seed in enumerate((5, 3)):
-        subject = Subject.of(runs.config, runs.population, seed)
-        before = initialize(Transformer(width=16), runs.config.sizes, seed)
+        subject = AnalyzedRun.of(runs.config, runs.population, seed)
+        before = initialize(Transformer(width=16), runs.config.dims, seed)
         assert all(torch.equal(subject.untrained[name], value) for name, value in before.items())
         own = runs.population.parameters(index)
         assert all(torch.equal(subject.parameters[name], value) for name, value in own.items())
     with pytest.raises(InputError, match=r"has the seeds \[5, 3\], not 0"):
-        Subject.of(runs.config, runs.population, 0)
+        AnalyzedRun.of(runs.config, runs.population, 0)
 
 
 def test_circles_are_measured_in_each_models_own_embedding():
@@ -219,7 +221,7 @@ def test_a_readout_is_solved_on_training_items_of_a_whole_finite_set(of_needle, 
     train = training_items(SMALL, 300, "readout")
     expected = ridge_readout(of_needle.model, of_needle.untrained, SMALL.vocab_size, train, SMALL.test_set())
     assert found["readouts"][0] == dataclasses.asdict(expected)
-    assert found["floors"] == SMALL.floors()
+    assert found["baselines"] == SMALL.baselines()
 
 
 def test_bits_are_those_of_all_items_of_each_model(monkeypatch):
@@ -236,7 +238,7 @@ def test_bits_are_those_of_all_items_of_each_model(monkeypatch):
 
 def test_bits_are_shared_among_all_parameters():
     subject = subject_of(Memorization(keys=8), "embeddings")
-    for found in dict(look_inside(Look(subject), [ANALYSES["capacity"]]))["capacity"].values():
+    for found in dict(look_inside(AnalysisContext(subject), [ANALYSES["capacity"]]))["capacity"].values():
         total = sum(value.numel() for value in subject.untrained.values())
         assert found["trained_parameters"] == 16 * (16 + 5 + 16) < found["parameters"] == total
         assert found["accuracy_bits_per_parameter"] == pytest.approx(found["accuracy_bits"] / total)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from references import reference_results, results_by_place, shaken
 
-from icecore.models import Sizes, Transformer
+from icecore.models import ModelDims, Transformer
 from icecore.models.engines import Engine, ReferenceEngine, ShapeBuckets, chunked_loss
 from icecore.models.engines.devices import INTERPRETED
 from icecore.models.engines.fused import FusedAttention
@@ -20,7 +20,7 @@ from icecore.models.engines.prefix_index import index_prefixes
 from icecore.models.engines.prefixes import attend_laid_out
 from icecore.models.engines.windows import Windows
 from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
-from icecore.training import Optimization, Population, Precision
+from icecore.training import Population, Precision, TrainingConfig
 from icecore.training.batches import prepare_batches
 from icecore.training.imitation_target import with_target
 from icecore.training.optimizer import AdamW, Vectors
@@ -66,7 +66,7 @@ def test_short_sequences_give_the_reference_logits_and_gradients(task, trainable
         pytest.skip("the interpreter is slow, and the others have all of its kernels")
     width, rows, more = (96, 100, 70) if HAS_GPU else (16, 3, 3)
     model = Transformer(width=width, layers=3, heads=2, init="matched", attention=attention)
-    population = shaken(Population(model, Sizes(task.vocab_size, 80), (0, 1), trainable, DEVICE))
+    population = shaken(Population(model, ModelDims(task.vocab_size, 80), (0, 1), trainable, DEVICE))
     batch = task.sample(2 * rows, torch.Generator(DEVICE).manual_seed(0))
     buckets = ShapeBuckets(1, 1)
     buckets.of_nodes = lambda needed: [max(needed) + more] * len(needed)
@@ -104,12 +104,12 @@ def test_windows_give_the_reference_losses_and_gradients(trainable, monkeypatch)
     """In float32 with kernels, in several chunks; and on a GPU in bfloat16, about the same."""
     width, rows, vocabulary = (64, 4, 1000) if HAS_GPU else (24, 1, 40)
     monkeypatch.setitem(chunked_loss.LOGITS_AT_ONCE, DEVICE.type, 50 * vocabulary)
-    model, sizes = Transformer(width=width, layers=3, heads=2, init="matched"), Sizes(vocabulary, 128)
+    model, dims = Transformer(width=width, layers=3, heads=2, init="matched"), ModelDims(vocabulary, 128)
     tokens = random(rows, 101).mul(1e6).long().remainder(vocabulary)
     batch = Batch(tokens[:, :-1], tokens[:, 1:], torch.ones_like(tokens[:, 1:], dtype=torch.bool))
 
     def results(precision: Precision, engine: type[Engine] = model.engine) -> dict[str, torch.Tensor]:
-        population = shaken(Population(model, sizes, (0, 1), trainable, DEVICE, precision, engine=engine))
+        population = shaken(Population(model, dims, (0, 1), trainable, DEVICE, precision, engine=engine))
         (group,), prepared = population.groups, population.prepare(batch)
         assert isinstance(prepared.inputs, Windows) or engine is ReferenceEngine
         with precision.in_matrix_products():
@@ -130,7 +130,7 @@ def test_windows_give_the_reference_losses_and_gradients(trainable, monkeypatch)
 @with_kernels
 def test_the_optimizers_kernel_is_its_reference():
     seeds, count = 3, 5000
-    optimizer = AdamW(Optimization(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), DEVICE)
+    optimizer = AdamW(TrainingConfig(steps=10, lr=0.1, warmup_steps=3, weight_decay=0.3, clip=1.0), DEVICE)
     value, gradient, mean, square = (random(seeds, count, seed=seed) for seed in range(4))
     ours = Vectors(value, gradient, mean, square.abs(), value.bfloat16(), decays=True)
     reference = dataclasses.replace(copy.deepcopy(ours), rounded=None)
@@ -152,8 +152,8 @@ def test_the_optimizers_kernel_is_its_reference():
 
 @with_kernels
 def test_the_kernel_that_ends_a_step_is_its_reference():
-    made = Population(Transformer(width=8), Sizes(9, 4), tuple(range(5)), "embeddings", DEVICE)
-    ours, reference = (Steps(made, Optimization(steps=4)) for _ in range(2))
+    made = Population(Transformer(width=8), ModelDims(9, 4), tuple(range(5)), "embeddings", DEVICE)
+    ours, reference = (Steps(made, TrainingConfig(steps=4)) for _ in range(2))
     nan, inf = float("nan"), float("inf")
     for losses in ([1.0, nan, 2.0, -inf, 0.0], [inf, 1.0, 2.0, nan, 0.0], [1.0, 1.0, 2.0, 1.0, nan]):
         for steps in (ours, reference):

@@ -1,4 +1,4 @@
-"""Windows of a prepared text, floors by hand, and folders that are none."""
+"""Windows of a prepared text, baselines by hand, and folders that are none."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from prepared_texts import made_by_hand
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.models import Sizes
+from icecore.models import ModelDims
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Language, make_task, ngrams
 from icecore.tasks import check as checking
 from icecore.tasks.ngrams import Counts
 from icecore.training import RunConfig, RunFolder
-from icecore.training.presets import preset_optimization
+from icecore.training.presets import preset_training
 
 
 @pytest.fixture
@@ -68,13 +68,13 @@ def test_bytes_of_counts_the_targets_that_are_scored(tmp_path):
     assert task.bytes_of(Batch(test.tokens, test.targets, test.targets == 2)) == 5
 
 
-def test_accuracy_floors_by_hand(tmp_path):
+def test_accuracy_baselines_by_hand(tmp_path):
     task = Language(str(made_by_hand(tmp_path / "text", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)), window=2)
     # 0 is the most frequent token, 1 follows 0 and 0 follows 1; what follows 2 was never seen.
-    assert task.floors() == {"most_frequent_token": 2 / 4, "best_guess_from_token": 3 / 4}
+    assert task.baselines() == {"most_frequent_token": 2 / 4, "best_guess_from_token": 3 / 4}
 
 
-def test_loss_floors_by_hand(tmp_path):
+def test_loss_baselines_by_hand(tmp_path):
     task = Language(str(made_by_hand(tmp_path / "text", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)), window=2)
     # Counts 3, 2, 1, and one more each: 4/9, 3/9, 2/9. The targets are 0 1 2 0.
     unigram = -math.log(4 / 9 * 3 / 9 * 2 / 9 * 4 / 9) / 4
@@ -84,16 +84,16 @@ def test_loss_floors_by_hand(tmp_path):
     never_seen = (0 + 1 * 2 / 9) / (2 + 1)  # 1 -> 2
     from_nothing = 4 / 9  # 2 -> 0
     bigram = -math.log(after_one * after_zero * never_seen * from_nothing) / 4
-    assert task.loss_floors() == pytest.approx({"unigram": unigram, "bigram": bigram})
+    assert task.loss_baselines() == pytest.approx({"unigram": unigram, "bigram": bigram})
 
 
-def test_the_last_tokens_that_no_window_holds_are_in_no_floor(tmp_path):
+def test_the_last_tokens_that_no_window_holds_are_in_no_baseline(tmp_path):
     whole = made_by_hand(tmp_path / "whole", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0], 3)
     longer = made_by_hand(tmp_path / "longer", [0, 1, 0, 1, 0, 2], [1, 0, 1, 2, 0, 2], 3)
-    assert Language(str(longer), window=2).loss_floors() == Language(str(whole), window=2).loss_floors()
+    assert Language(str(longer), window=2).loss_baselines() == Language(str(whole), window=2).loss_baselines()
 
 
-def test_both_floors_are_distributions():
+def test_both_baselines_are_distributions():
     tokens = np.random.default_rng(0).integers(0, 5, 200).astype(np.uint16)
     tokens[tokens == 3] = 2  # one token that never comes up
     counts = Counts.of(tokens, 5)
@@ -119,11 +119,11 @@ def test_counting_in_pieces_counts_the_same(monkeypatch, piece):
     assert capped.tokens.tolist() == counts.tokens.tolist()
 
 
-def test_floors_of_real_text_are_in_order(tmp_path, capsys):
+def test_baselines_of_real_text_are_in_order(tmp_path, capsys):
     """Pairs say more than single tokens, and both say more than nothing at all."""
     assert main(["prepare", "stories", "--vocabulary", "300", "--out", str(tmp_path / "stories")]) == 0
     task = Language(str(tmp_path / "stories"), window=32)
-    losses = task.loss_floors()
+    losses = task.loss_baselines()
     assert losses["bigram"] < losses["unigram"] < math.log(300)
     assert "stories" in capsys.readouterr().out
 
@@ -140,7 +140,7 @@ def test_a_prepared_text_keeps_the_contract_and_goes_through_the_commands(tmp_pa
     assert first["answer"][-1:] == second["prompt"]
     flags = ["--folder", folder, "--window", "16", "--width", "16", "--heads", "2", "--steps", "2", "--batch", "2"]
     assert main(["train", "language", *flags, "--out", str(tmp_path / "runs"), "--device", "cpu"]) == 0
-    assert "loss floors: unigram" in capsys.readouterr().out
+    assert "loss baselines: unigram" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_run_reports_its_loss_a_byte_and_its_best_loss(tmp_path):
     tokens = np.arange(2000) % 7
     folder = made_by_hand(tmp_path / "text", tokens, tokens[:300], 7, token_bytes=[0, 2, 2, 2, 2, 2, 2])
     task, model = Language(str(folder), window=70), ice.Transformer(width=16, heads=2)
-    base = preset_optimization(task, model, "released")
+    base = preset_training(task, model, "released")
     assert base.steps == round(5 * 2000 / (20 * 70)), "five epochs"
     more = {"batch": 4, "lr": 3e-2, "warmup_steps": 2, "evaluate_every": 3}
     runs = ice.train(task, model, seeds=2, steps=24, out=tmp_path / "runs", device="cpu", **more)
@@ -204,13 +204,15 @@ def test_a_run_reports_its_loss_a_byte_and_its_best_loss(tmp_path):
     bytes_a_token = 6 * 2 / 7  # of seven tokens six stand for two bytes; 280 targets hold each 40 times
     assert runs.result["loss_per_byte"] == pytest.approx([loss / bytes_a_token for loss in runs.result["loss"]])
     assert runs.result["loss"] == pytest.approx(losses[24])
-    assert runs.result["loss"][0] < runs.result["loss_floors"]["unigram"]
+    assert runs.result["loss"][0] < runs.result["loss_baselines"]["unigram"]
 
 
 def test_a_run_is_the_same_wherever_its_text_lies(tmp_path):
     tokens = np.arange(500) % 7
     configs = [
-        RunConfig(Language(str(made_by_hand(tmp_path / name, tokens, tokens, 7)), 70), ice.Transformer(8), Sizes(7, 70))
+        RunConfig(
+            Language(str(made_by_hand(tmp_path / name, tokens, tokens, 7)), 70), ice.Transformer(8), ModelDims(7, 70)
+        )
         for name in ("here", "there")
     ]
     assert configs[0].as_json() != configs[1].as_json()

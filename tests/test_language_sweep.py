@@ -23,7 +23,7 @@ from icecore.sweeps import extras
 from icecore.sweeps.cells import Cell
 from icecore.tasks import Language, Needle
 from icecore.training import RunFolder
-from icecore.training.presets import preset_model, preset_optimization
+from icecore.training.presets import preset_model, preset_training
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_the_papers_cells(text):
     assert len(cells) == 2 * 2 * 6
     assert {(cell.model.width, cell.trainable) for cell in cells} >= {(32, "all"), (1024, "embeddings")}
     assert {cell.setting for cell in cells_on(text, "table5")} <= {cell.setting for cell in cells}
-    steps = cells[0].config((0,), "fp32").optimization.steps
+    steps = cells[0].config((0,), "fp32").training.steps
     assert steps == pytest.approx(20 * 3000 / (20 * 70), abs=1)
     assert SCALES["paper"].language.heads == 8
 
@@ -73,7 +73,7 @@ def test_from_training_to_claims_and_figure(text, tmp_path, capsys):
     best = losses["language, Normal 16x2, best validation loss"]
     assert (best["n"], best["note"]) == (2, "within 3.5 epochs of 3,000 tokens")
     assert 0 < best["ours"] < math.log(7), "better than to know nothing"
-    assert best["floor"] < 0.01, "pairs say it all"
+    assert best["baseline"] < 0.01, "pairs say it all"
     shares = [claim for claim in claims.values() if claim["name"] == "table5"]
     assert len(shares) == 20
     assert all(0 < claim["ours"] <= 100 and claim["n"] == 2 for claim in shares)
@@ -99,7 +99,7 @@ def test_the_end_of_training_counts_for_the_best_loss_too(text):
 
 def test_five_epochs_are_five_with_any_batch(text):
     task, model = Language(str(text), window=70), Transformer(width=16)
-    steps = {batch: preset_optimization(task, model, "released", batch).steps for batch in (None, 20, 5)}
+    steps = {batch: preset_training(task, model, "released", batch).steps for batch in (None, 20, 5)}
     assert steps == {None: 11, 20: 11, 5: 43}, "of 3,000 tokens in windows of 70"
 
 
@@ -133,7 +133,12 @@ def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
         if name in losses:
             config = cell.config((0,), "bf16")
             made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": losses[name]}
-            about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
+            about = {
+                "text": {"tokens": {"train": 3000}, "epochs": 20},
+                "baselines": {},
+                "accuracy": 0.3,
+                "device": "cpu",
+            }
             Records(tmp_path).append([{"run": config.run_id, **made, **about}])
     claims = claims_of(["fig4"], "paper", "released", Records(tmp_path))
     assert {claim.cell: claim.verdict for claim in claims if "less" in claim.cell} == {
@@ -185,7 +190,7 @@ def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
     cell = cells_on(text)[0]
     config = cell.config((0,), "bf16")
     made = {"setting": cell.setting, "seed": 0, "config": config.as_json(), "best_loss": 2.5, "loss": 3.0}
-    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
+    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "baselines": {}, "accuracy": 0.3, "device": "cpu"}
     Records(tmp_path).append([{"run": config.run_id, **made, **about}])
     (claim,) = [claim for claim in claims_of(["fig4"], "paper", "released", Records(tmp_path)) if claim.n]
     assert claim.ours == 2.5
@@ -193,7 +198,7 @@ def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
 
 def test_language_models_with_other_parts_trained_are_no_points_of_figure_4(text, tmp_path):
     cell = cells_on(text)[0]
-    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "floors": {}, "accuracy": 0.3, "device": "cpu"}
+    about = {"text": {"tokens": {"train": 3000}, "epochs": 20}, "baselines": {}, "accuracy": 0.3, "device": "cpu"}
     for trainable, loss in (("embeddings", 2.5), ("unembed", 4.5)):
         one = replace(cell, trainable=trainable)
         config = one.config((0,), "bf16")
@@ -220,9 +225,9 @@ def test_the_papers_language_models(text):
     assert SCALES["paper"].language.window == Language().window == 512
     for cell in cells_on(text):
         config = cell.config((0,), "bf16")
-        optimization = config.optimization
-        assert (optimization.lr, optimization.weight_decay, optimization.batch) == (6e-4, 0.1, 20)  # SOURCE: D.3
-        assert config.sizes.positions == 1024
+        training = config.training
+        assert (training.lr, training.weight_decay, training.batch) == (6e-4, 0.1, 20)  # SOURCE: D.3
+        assert config.dims.n_positions == 1024
     models = [cast(Any, cell.model) for cell in cells_on(text, "table5")]
     assert {(model.layers, model.width) for model in models} == {(4, 512)}
     assert preset_model(Language(), Transformer, "released") == {

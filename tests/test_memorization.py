@@ -12,7 +12,7 @@ from made_up import cells_at, remember, remember_table3
 from small_sweep import sweep
 
 from icecore.cli import main
-from icecore.models import Sizes, Transformer
+from icecore.models import ModelDims, Transformer
 from icecore.paper import claims_of
 from icecore.paper.fig6 import REPLICATION, TARGET_WIDTHS, Imitated, shape_claim
 from icecore.paper.fig8 import last_tenth
@@ -61,7 +61,7 @@ def test_only_memorization_is_followed():
 
 def test_losses_of_items_are_those_whose_mean_is_the_loss():
     task = Memorization(keys=6)
-    population = Population(TINY.model, Sizes(12, 5), (0, 1), "embeddings", torch.device("cpu"))
+    population = Population(TINY.model, ModelDims(12, 5), (0, 1), "embeddings", torch.device("cpu"))
     batch = task.test_set()
     _, loss = predict(population, batch)
     whole, parts = (scored_losses(population, batch, rows) for rows in (None, 7))
@@ -84,9 +84,9 @@ def test_presets_differ_in_rate_and_decay_and_the_body_in_its_count():
     rates = []
     for preset in ("released", "paper"):
         normal, random = cells_at("table3", "paper", preset)
-        optimization = normal.config((0,), "bf16").optimization
-        assert (optimization.steps, optimization.batch) == (168_000, 2**15)
-        rates.append((optimization.lr, optimization.weight_decay))
+        training = normal.config((0,), "bf16").training
+        assert (training.steps, training.batch) == (168_000, 2**15)
+        rates.append((training.lr, training.weight_decay))
         assert runner.parameters_of(normal) == runner.parameters_of(random) == 659_584
     assert rates == [(5e-3, 1e-4), (1e-3, 1e-3)]
 
@@ -100,7 +100,7 @@ def test_table3_beside_the_papers(tmp_path):
     assert {claim.verdict for claim in judged.values()} == {"reproduced"}
     assert claims["Normal 128, bits"].ours == pytest.approx(1_900_177, abs=100)
     assert claims["Random 128, bits a parameter"].ours == pytest.approx(0.41, abs=0.005)
-    assert claims["Random 128, accuracy"].floor == pytest.approx(100 / 512)
+    assert claims["Random 128, accuracy"].baseline == pytest.approx(100 / 512)
     assert claims["Normal over Random, bits a parameter"].ours == pytest.approx(7.08, abs=0.01)
     by_loss = claims["Random 128, bits by the loss a parameter, frozen too"]
     assert by_loss.ours == pytest.approx(106_876 / 2 / 659_584, rel=1e-3)
@@ -134,9 +134,9 @@ def remember_fig6(folder: Path, kl: dict[str, dict[int, float]], preset: str = "
     for cell in cells_at("fig6", "paper", preset):
         kind = "Normal" if cell.trainable == "all" else "Random"
         task: Any = cell.task
-        floors = {"uniform": 1.7, "mean_output": 1.2}
+        baselines = {"uniform": 1.7, "mean_output": 1.2}
         for seed in range(2):
-            remember(folder, cell, seed, 0.3, loss=kl[kind][task.target_width], loss_floors=floors)
+            remember(folder, cell, seed, 0.3, loss=kl[kind][task.target_width], loss_baselines=baselines)
 
 
 def test_figure_6_beside_the_replication(tmp_path):
@@ -144,7 +144,7 @@ def test_figure_6_beside_the_replication(tmp_path):
     claims = {claim.cell: claim for claim in claims_of(["fig6"], "paper", "released", Records(tmp_path))}
     assert len(claims) == 14 + 1 + 3
     point = claims["imitation of 32, Random 256x3, KL"]
-    assert (point.ours, point.floor, point.note) == (0.178, 1.2, "replication 0.178")
+    assert (point.ours, point.baseline, point.note) == (0.178, 1.2, "replication 0.178")
     shape = {cell: claim for cell, claim in claims.items() if claim.tolerance}
     assert {claim.verdict for claim in shape.values()} == {"reproduced"}
     assert shape["Random 256x3, KL at 32 over 12"].ours == pytest.approx(0.178 / 0.034)
@@ -219,7 +219,7 @@ def test_what_is_missing_is_listed(tmp_path, capsys):
 
 def test_recorded_bits_are_shared_among_all_parameters(tmp_path):
     short = {"steps": 2, "batch": 16, "warmup_steps": 1}
-    tiny = replace(TINY, optimization=short)
+    tiny = replace(TINY, training=short)
     sweep(tmp_path, tmp_path / "runs", seeds=1, cells=[tiny])
     (one,) = Records(tmp_path).read()
     assert one["capacity"]["parameters"] == runner.parameters_of(tiny)

@@ -11,9 +11,9 @@ from small_runs import SHORT, TASK
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError, Interrupted
-from icecore.models import Sizes, find_model
+from icecore.models import ModelDims, find_model
 from icecore.models.check import require_model
-from icecore.own_files import of_the_users
+from icecore.user_code import reraise_user_error
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,18 @@ from icecore.own_files import of_the_users
         (
             "        return {\n",
             "        return None\n        return {\n",
-            "specs of Looking must give a dict of Spec by name",
+            "specs of Looking must give a dict of ParameterSpec by name",
         ),
-        ("        return {\n", "        return {1: Spec((2,), 'mix')}\n        return {\n", "a dict of Spec by name"),
-        ("        return {\n", "        return {'token': (3, 3)}\n        return {\n", "a dict of Spec by name"),
+        (
+            "        return {\n",
+            "        return {1: ParameterSpec((2,), 'mix')}\n        return {\n",
+            "a dict of ParameterSpec by name",
+        ),
+        (
+            "        return {\n",
+            "        return {'token': (3, 3)}\n        return {\n",
+            "a dict of ParameterSpec by name",
+        ),
         ('("token", "unembed", "mix")', "(1, 2)", "Looking has no roles"),
     ],
 )
@@ -115,13 +123,13 @@ def test_the_check_of_a_body_leaves_random_numbers_as_they_were(tmp_path):
     file.write_text(SHIFTED)
     model: Any = find_model(f"{file}:Shifted")
     before = torch.get_rng_state(), str(np.random.get_state())
-    require_model(model(width=16), Sizes(40, 7), 7, may_look_ahead=False)
+    require_model(model(width=16), ModelDims(40, 7), 7, may_look_ahead=False)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert str(np.random.get_state()) == before[1]
 
 
 @pytest.mark.parametrize("error", [Interrupted("after step 3"), BrokenPipeError("no reader"), InputError("a rule")])
 def test_what_is_not_of_the_users_code_passes_as_it_is(error):
-    with pytest.raises(type(error)) as caught, of_the_users("mine.py failed"):
+    with pytest.raises(type(error)) as caught, reraise_user_error("mine.py failed"):
         raise error
     assert caught.value is error

@@ -164,7 +164,7 @@ def test_a_body_that_fails_in_training_is_one_line(tmp_path, monkeypatch, capsys
 
 def test_settings_that_are_tuples_or_made_later_are_kept_and_gone_on_with(tmp_path):
     file = tmp_path / "tuples.py"
-    fields = "width: int = 16\n    sizes: tuple[int, ...] = (1, 2)\n    depth: int = field(init=False, default=2)"
+    fields = "width: int = 16\n    dims: tuple[int, ...] = (1, 2)\n    depth: int = field(init=False, default=2)"
     text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1").replace("width: int = 16", fields)
     file.write_text(text.replace("import dataclass", "import dataclass, field"))
     model = find_model(f"{file}:Looking")()

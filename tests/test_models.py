@@ -9,11 +9,11 @@ import torch
 from icecore.errors import InputError
 from icecore.models import (
     LSTM,
+    ModelDims,
     Normal,
     Orthogonal,
+    ParameterSpec,
     Positions,
-    Sizes,
-    Spec,
     Transformer,
     Uniform,
     count_parameters,
@@ -26,7 +26,7 @@ from icecore.models.huggingface import from_huggingface, to_huggingface
 pytestmark = pytest.mark.shapes
 
 SMALL = Transformer(width=16, layers=3, heads=4)
-SIZES = Sizes(vocab_size=11, positions=9)
+DIMS = ModelDims(vocab_size=11, n_positions=9)
 
 
 def tokens(seed: int = 0, batch: int = 5, length: int = 7) -> torch.Tensor:
@@ -35,17 +35,17 @@ def tokens(seed: int = 0, batch: int = 5, length: int = 7) -> torch.Tensor:
 
 # SOURCE: Table 6. The modular row counts 97 tokens; p = 199 has 203,776.
 TABLE_6 = {
-    "modular addition, 97 tokens": (Sizes(97, 5), 99_328, 5_120),
-    "modular addition, p = 199": (Sizes(199, 5), 203_776, 5_120),
-    "needle": (Sizes(256, 100), 262_144, 102_400),
-    "decimal addition": (Sizes(31, 40), 31_744, 40_960),
-    "parentheses": (Sizes(4, 80), 4_096, 81_920),
+    "modular addition, 97 tokens": (ModelDims(97, 5), 99_328, 5_120),
+    "modular addition, p = 199": (ModelDims(199, 5), 203_776, 5_120),
+    "needle": (ModelDims(256, 100), 262_144, 102_400),
+    "decimal addition": (ModelDims(31, 40), 31_744, 40_960),
+    "parentheses": (ModelDims(4, 80), 4_096, 81_920),
 }
 
 
-@pytest.mark.parametrize(("sizes", "token", "position"), TABLE_6.values(), ids=TABLE_6)
-def test_parameter_counts_are_those_of_table_6(sizes, token, position):
-    counts = count_parameters(Transformer(width=1024), sizes)
+@pytest.mark.parametrize(("dims", "token", "position"), TABLE_6.values(), ids=TABLE_6)
+def test_parameter_counts_are_those_of_table_6(dims, token, position):
+    counts = count_parameters(Transformer(width=1024), dims)
     assert counts["token"] == counts["unembed"] == token
     assert counts["position"] == position
     assert counts["attention"] + counts["mlp"] + counts["norm"] == 25_194_496
@@ -53,7 +53,7 @@ def test_parameter_counts_are_those_of_table_6(sizes, token, position):
 
 def test_trained_parameters_of_table_3():
     """SOURCE: Table 3, width 128: 262,784 and 659,584 parameters train."""
-    counts = count_parameters(Transformer(width=128), Sizes(1024, 5))
+    counts = count_parameters(Transformer(width=128), ModelDims(1024, 5))
     assert counts["token"] + counts["position"] + counts["unembed"] == 262_784
     assert sum(counts.values()) == 659_584
 
@@ -62,7 +62,7 @@ def test_trained_parameters_of_table_3():
 @pytest.mark.parametrize("init", ["released", "paper", "matched", "matched-all"])
 def test_initial_standard_deviations(init, width):
     model = Transformer(width=width, layers=2, init=init, gain=1.5)
-    initializers = {name: spec.initializer for name, spec in model.specs(SIZES).items()}
+    initializers = {name: spec.initializer for name, spec in model.specs(DIMS).items()}
     std = {name: each.std for name, each in initializers.items() if isinstance(each, Normal)}
     matched = math.sqrt(1024 / width) if "matched" in init else 1
     body = 1.5 * 0.02 * matched
@@ -75,7 +75,7 @@ def test_initial_standard_deviations(init, width):
 
 
 def test_initial_values_have_their_standard_deviation_and_their_seed():
-    first, again, other = (initialize(Transformer(width=64), SIZES, seed) for seed in (3, 3, 4))
+    first, again, other = (initialize(Transformer(width=64), DIMS, seed) for seed in (3, 3, 4))
     weight = first["block0.mlp_in.weight"]
     assert weight.std().item() == pytest.approx(0.02, rel=4 / math.sqrt(2 * weight.numel()))  # four standard errors
     assert all(torch.equal(first[name], again[name]) for name in first)
@@ -93,22 +93,22 @@ def with_random_biases(parameters: dict[str, torch.Tensor]) -> dict[str, torch.T
 
 @pytest.mark.parametrize("ours_is", [SMALL, Transformer(width=16, layers=1, heads=2)], ids=str)
 def test_logits_equal_hugging_faces_both_ways(ours_is):
-    parameters = with_random_biases(initialize(ours_is, SIZES, 0))
-    network = to_huggingface(ours_is, SIZES, parameters)
+    parameters = with_random_biases(initialize(ours_is, DIMS, 0))
+    network = to_huggingface(ours_is, DIMS, parameters)
     with torch.no_grad():
         theirs = network(tokens()).logits
     ours = ours_is.logits(parameters, tokens())
     # Logits are of order 1 to 10; float32 has 7 digits, and sums of 64 terms lose about one.
     assert torch.allclose(ours, theirs, atol=2e-5, rtol=0)
-    model, sizes, back = from_huggingface(network)
-    assert (model, sizes) == (ours_is, SIZES)
+    model, dims, back = from_huggingface(network)
+    assert (model, dims) == (ours_is, DIMS)
     assert back.keys() == parameters.keys()
     torch.nn.init.zeros_(network.lm_head.weight)  # the parameters are a copy
     assert all(torch.equal(back[name], parameters[name]) for name in parameters)
 
 
 def test_an_export_draws_nothing_in_training_and_ends_with_no_token_that_it_lacks():
-    network = to_huggingface(SMALL, SIZES, initialize(SMALL, SIZES, 0))
+    network = to_huggingface(SMALL, DIMS, initialize(SMALL, DIMS, 0))
     assert torch.equal(network.train()(tokens()).logits, network.eval()(tokens()).logits)
     assert (network.config.bos_token_id, network.config.eos_token_id) == (None, None)
 
@@ -124,7 +124,7 @@ def test_an_export_draws_nothing_in_training_and_ends_with_no_token_that_it_lack
     ],
 )
 def test_a_gpt2_that_computes_something_else_is_refused(setting, message):
-    network = to_huggingface(SMALL, SIZES, initialize(SMALL, SIZES, 0))
+    network = to_huggingface(SMALL, DIMS, initialize(SMALL, DIMS, 0))
     network.config.update(setting)
     with pytest.raises(InputError, match=message):
         from_huggingface(network)
@@ -132,7 +132,7 @@ def test_a_gpt2_that_computes_something_else_is_refused(setting, message):
 
 def test_a_released_initialization_is_drawn_like_gpt2s():
     """The same standard deviation, parameter by parameter, as a fresh GPT2LMHeadModel has."""
-    network = to_huggingface(Transformer(width=256), SIZES, initialize(Transformer(width=256), SIZES, 0))
+    network = to_huggingface(Transformer(width=256), DIMS, initialize(Transformer(width=256), DIMS, 0))
     fresh = type(network)(network.config)
     for (name, ours), theirs in zip(network.named_parameters(), fresh.parameters(), strict=True):
         # Each estimate of a standard deviation from n values is off by 1 / sqrt(2 n) of it.
@@ -142,7 +142,7 @@ def test_a_released_initialization_is_drawn_like_gpt2s():
 
 def test_linearized_attention_is_a_lower_triangle_of_ones():
     model = Transformer(width=8, layers=1, heads=2, attention="prefix-sum")
-    parameters = with_random_biases(initialize(model, SIZES, 0))
+    parameters = with_random_biases(initialize(model, DIMS, 0))
     values = model.trace(parameters, tokens())
     softmax = Transformer(width=8, layers=1, heads=2)
     x = torch.nn.functional.layer_norm(
@@ -158,11 +158,11 @@ def test_linearized_attention_is_a_lower_triangle_of_ones():
     assert "block0.attention" not in values
     assert not torch.allclose(values["logits"], softmax.logits(parameters, tokens()))
     with pytest.raises(InputError, match="cannot be exported"):
-        to_huggingface(model, SIZES, parameters)
+        to_huggingface(model, DIMS, parameters)
 
 
 def test_a_trace_has_named_values_with_shapes():
-    values = SMALL.trace(initialize(SMALL, SIZES, 0), tokens())
+    values = SMALL.trace(initialize(SMALL, DIMS, 0), tokens())
     shapes = {name: tuple(value.shape) for name, value in values.items()}
     assert shapes["embedding"] == shapes["block2.stream"] == shapes["final"] == (5, 7, 16)
     assert shapes["block0.attention"] == (5, 4, 7, 7)
@@ -176,7 +176,7 @@ def test_a_trace_has_named_values_with_shapes():
 
 @pytest.mark.parametrize("model", [SMALL, LSTM(width=16)], ids=str)
 def test_logits_at_positions_are_those_among_all(model):
-    parameters = initialize(model, SIZES, 0)
+    parameters = initialize(model, DIMS, 0)
     everywhere = model.logits(parameters, tokens())
     at = Positions(torch.tensor([0, 3, 3]), torch.tensor([6, 0, 2]))
     assert torch.allclose(model.logits(parameters, tokens(), at), everywhere[at.rows, at.columns], atol=1e-6)
@@ -184,7 +184,7 @@ def test_logits_at_positions_are_those_among_all(model):
 
 @pytest.mark.parametrize("model", [SMALL, LSTM(width=16)], ids=str)
 def test_nothing_looks_ahead(model):
-    parameters = initialize(model, SIZES, 0)
+    parameters = initialize(model, DIMS, 0)
     changed = tokens()
     changed[:, 4:] = (changed[:, 4:] + 1) % 11
     before, after = model.logits(parameters, tokens()), model.logits(parameters, changed)
@@ -194,7 +194,7 @@ def test_nothing_looks_ahead(model):
 
 def test_lstm_equals_torchs():
     model = LSTM(width=12, layers=2)
-    parameters = initialize(model, SIZES, 0)
+    parameters = initialize(model, DIMS, 0)
     network = torch.nn.LSTM(12, 12, 2, batch_first=True)
     state = {}
     for layer in range(2):
@@ -220,25 +220,25 @@ def test_lstm_equals_torchs():
     ],
 )
 def test_what_trains_is_a_set_of_roles(trainable, roles):
-    specs = SMALL.specs(SIZES)
-    names = set(trained_names(SMALL, SIZES, trainable))
+    specs = SMALL.specs(DIMS)
+    names = set(trained_names(SMALL, DIMS, trainable))
     assert names == {name for name, spec in specs.items() if spec.role.split("/")[0] in roles}
 
 
 def test_finer_roles_and_other_bodies():
-    assert trained_names(SMALL, SIZES, "k,out") == [
+    assert trained_names(SMALL, DIMS, "k,out") == [
         f"block{layer}.{part}.{kind}" for layer in range(3) for part in ("k", "out") for kind in ("weight", "bias")
     ]
-    assert trained_names(LSTM(width=4), SIZES, "embeddings") == ["token", "unembed", "unembed_bias"]
+    assert trained_names(LSTM(width=4), DIMS, "embeddings") == ["token", "unembed", "unembed_bias"]
     with pytest.raises(InputError, match="did you mean 'unembed'"):
-        trained_names(SMALL, SIZES, "unembedd")
+        trained_names(SMALL, DIMS, "unembedd")
     with pytest.raises(InputError, match="did you mean 'embeddings'"):
-        trained_names(SMALL, SIZES, "embedings")
+        trained_names(SMALL, DIMS, "embedings")
     with pytest.raises(InputError, match="unknown role of lstm 'attention'"):
-        trained_names(LSTM(width=4), SIZES, "attention")
+        trained_names(LSTM(width=4), DIMS, "attention")
     unused = type("Unused", (Transformer,), {"roles": (*Transformer.roles, "gate")})
     with pytest.raises(InputError, match="nothing trains: transformer has no parameter with the role 'gate'"):
-        trained_names(unused(width=16), SIZES, "gate")
+        trained_names(unused(width=16), DIMS, "gate")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_impossible_sizes_are_refused(settings, message):
 def test_export_in_transformer_lens(tmp_path):
     """Under the extra `lens`: TransformerLens 4 loads an export and gives the same logits."""
     lens = pytest.importorskip("transformer_lens.model_bridge", reason="needs the extra lens")
-    parameters = with_random_biases(initialize(SMALL, SIZES, 0))
-    to_huggingface(SMALL, SIZES, parameters).save_pretrained(tmp_path)
+    parameters = with_random_biases(initialize(SMALL, DIMS, 0))
+    to_huggingface(SMALL, DIMS, parameters).save_pretrained(tmp_path)
     bridge = lens.TransformerBridge.boot_transformers(str(tmp_path), device="cpu")
     with torch.no_grad():
         assert torch.allclose(bridge(tokens()), SMALL.logits(parameters, tokens()), atol=2e-5)
@@ -270,16 +270,16 @@ def log_of_columns(shape: tuple[int, ...], _generator: torch.Generator) -> torch
 
 
 def test_a_parameter_may_begin_as_a_function_says():
-    value = initial_value(Spec((2, 3), "state", log_of_columns), "name", 0)
+    value = initial_value(ParameterSpec((2, 3), "state", log_of_columns), "name", 0)
     assert torch.allclose(value, torch.tensor([[0.0, math.log(2), math.log(3)]] * 2))
     wrong: Any
     for wrong in (lambda *_: torch.zeros(3, 2), lambda *_: torch.zeros(2, 3).double(), lambda *_: 0.0):
         with pytest.raises(InputError, match=r"the initializer of name must return a float32 tensor of shape \(2, 3\)"):
-            initial_value(Spec((2, 3), "state", wrong), "name", 0)
+            initial_value(ParameterSpec((2, 3), "state", wrong), "name", 0)
 
 
 def test_each_parameter_and_seed_has_a_random_stream_of_its_own():
-    spec = Spec((50,), "state", lambda shape, generator: torch.rand(shape, generator=generator))
+    spec = ParameterSpec((50,), "state", lambda shape, generator: torch.rand(shape, generator=generator))
     values = [initial_value(spec, name, seed) for name in ("a", "b") for seed in (0, 1)]
     assert len({tuple(value.tolist()) for value in values}) == 4
     assert torch.equal(values[0], initial_value(spec, "a", 0))
@@ -294,7 +294,7 @@ def test_impossible_scales_are_refused(scale):
 
 def test_an_lstm_is_drawn_like_torchs():
     """Embeddings N(0, 1), all else uniform within 1 / sqrt(width), as fresh modules of torch are."""
-    parameters = initialize(LSTM(width=64), Sizes(500, 9), 0)
+    parameters = initialize(LSTM(width=64), ModelDims(500, 9), 0)
     token = parameters.pop("token")
     assert token.std().item() == pytest.approx(1, rel=4 / math.sqrt(2 * token.numel()))  # four standard errors
     for name, value in parameters.items():
@@ -307,6 +307,6 @@ def test_an_lstm_is_drawn_like_torchs():
 def test_what_would_not_be_read_is_not_trained():
     linearized = Transformer(width=16, attention="prefix-sum")
     with pytest.raises(InputError, match="nothing would train: transformer with these settings does not read 'q,k'"):
-        trained_names(linearized, SIZES, "q,k")
-    assert trained_names(linearized, SIZES, "q,v")
-    assert trained_names(SMALL, SIZES, "q,k")
+        trained_names(linearized, DIMS, "q,k")
+    assert trained_names(linearized, DIMS, "q,v")
+    assert trained_names(SMALL, DIMS, "q,k")

@@ -48,7 +48,7 @@ def test_it_measures_the_trained_and_the_untrained_model(run, tmp_path, capsys):
     found = analyses["norms"]
     assert (found["file"], found["items"], len(found["hash"])) == (spec, 7, 12)
     config, population = RunFolder(run).load(torch.device("cpu"))
-    both = {"trained": population.parameters(1), "untrained": initialize(config.model, config.sizes, 1)}
+    both = {"trained": population.parameters(1), "untrained": initialize(config.model, config.dims, 1)}
     tokens = config.task.test_set()[:7].tokens
     for name, parameters in both.items():
         assert found[name]["token"] == pytest.approx(float(parameters["token"].norm()))

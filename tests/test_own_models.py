@@ -17,7 +17,7 @@ from small_runs import MODEL, SHORT, TASK
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import Advice, InputError
-from icecore.models import MODELS, Sizes, Spec, Transformer, same_forward_pass
+from icecore.models import MODELS, ModelDims, ParameterSpec, Transformer, same_forward_pass
 from icecore.models.base import initial_value
 from icecore.models.engines import Engine, ReferenceEngine
 from icecore.models.engines.prefix_index import PrefixIndex
@@ -57,8 +57,8 @@ class Backwards(Transformer):
 
 
 def test_a_subclass_computes_as_it_is_written():
-    sizes = {"width": 16, "init": "matched"}
-    own, base = (ice.train(TASK, model, **SHORT) for model in (Backwards(**sizes), Transformer(**sizes)))
+    dims = {"width": 16, "init": "matched"}
+    own, base = (ice.train(TASK, model, **SHORT) for model in (Backwards(**dims), Transformer(**dims)))
     assert own.result["loss"] != base.result["loss"]
     test = TASK.test_set()
     logits = own.config.model.logits(own.population.parameters(0), test.tokens)
@@ -70,8 +70,8 @@ def test_a_subclass_computes_as_it_is_written():
 class OrthogonalBody(Transformer):
     name: ClassVar[str] = "orthogonal"
 
-    def specs(self, sizes):
-        each = super().specs(sizes)
+    def specs(self, dims):
+        each = super().specs(dims)
         body = {
             name: replace(spec, init=Orthogonal(spec.initializer.std))
             for name, spec in each.items()
@@ -86,20 +86,20 @@ def test_a_subclass_that_begins_otherwise_has_the_fast_path():
     assert same_forward_pass(model, Transformer)
     assert pick_precision("auto", torch.device("cuda"), model) == "bf16"
     population = Population(
-        model, Sizes(TASK.vocab_size, 8), (0,), "embeddings", torch.device("cpu"), dtype=torch.float64
+        model, ModelDims(TASK.vocab_size, 8), (0,), "embeddings", torch.device("cpu"), dtype=torch.float64
     )
     batch = TASK.test_set()[:50]
     assert isinstance(population.prepare(batch).inputs, PrefixIndex)
     ours, reference = (results(population, batch)["logits"] for results in (results_by_place, reference_results))
     assert torch.allclose(ours, reference, rtol=1e-9)
-    plain = Population(Transformer(width=16, init="matched"), population.sizes, (0,), "embeddings", torch.device("cpu"))
+    plain = Population(Transformer(width=16, init="matched"), population.dims, (0,), "embeddings", torch.device("cpu"))
     assert not torch.allclose(plain.frozen["block0.v.weight"].double(), population.frozen["block0.v.weight"])
 
 
 @pytest.mark.parametrize("changed", ["activate", "unembed", "attend", "specs"])
 def test_a_subclass_that_computes_otherwise_has_not(changed):
-    def specs(self, sizes):
-        return {name: spec for name, spec in Transformer.specs(self, sizes).items() if not name.endswith("mlp_in.bias")}
+    def specs(self, dims):
+        return {name: spec for name, spec in Transformer.specs(self, dims).items() if not name.endswith("mlp_in.bias")}
 
     method = specs if changed == "specs" else lambda self, *inputs: getattr(Transformer, changed)(self, *inputs)
     model = dataclass(frozen=True)(type("Other", (Transformer,), {"name": "other", changed: method}))(width=16)
@@ -109,7 +109,7 @@ def test_a_subclass_that_computes_otherwise_has_not(changed):
 
 @pytest.mark.parametrize("shape", [(40, 10), (10, 40), (12, 12)])
 def test_orthogonal_matrices_have_the_spread_of_normal_ones(shape):
-    spec = Spec(shape, "mlp", Orthogonal(0.5))
+    spec = ParameterSpec(shape, "mlp", Orthogonal(0.5))
     value = initial_value(spec, "name", 3)
     longest = max(shape)
     gram = value.T @ value if shape[0] == longest else value @ value.T
@@ -117,11 +117,11 @@ def test_orthogonal_matrices_have_the_spread_of_normal_ones(shape):
     assert float(value.std()) == pytest.approx(0.5, rel=0.15)
     assert torch.equal(value, initial_value(spec, "name", 3))
     with pytest.raises(InputError, match=r"Orthogonal initializes matrices, got the shape \(3,\)"):
-        initial_value(Spec((3,), "mlp", Orthogonal(0.5)), "name", 3)
+        initial_value(ParameterSpec((3,), "mlp", Orthogonal(0.5)), "name", 3)
 
 
 def test_sinusoidal_positions_are_those_of_the_formula():
-    value = initial_value(Spec((3, 5), "position", Sinusoidal()), "position", 3)
+    value = initial_value(ParameterSpec((3, 5), "position", Sinusoidal()), "position", 3)
     by_hand = [
         [
             (math.sin if column % 2 == 0 else math.cos)(position / 10_000 ** ((column - column % 2) / 5))
@@ -130,7 +130,7 @@ def test_sinusoidal_positions_are_those_of_the_formula():
         for position in range(3)
     ]
     assert torch.allclose(value, torch.tensor(by_hand), atol=1e-6)  # float32 has 7 digits
-    assert torch.equal(value, initial_value(Spec((3, 5), "position", Sinusoidal()), "position", 4))
+    assert torch.equal(value, initial_value(ParameterSpec((3, 5), "position", Sinusoidal()), "position", 4))
 
 
 def test_a_name_that_is_taken_is_refused():
@@ -145,7 +145,7 @@ def test_what_no_fast_path_computes_is_float32():
     assert pick_precision("auto", torch.device("cuda"), MODEL) == "bf16"
     assert pick_precision("auto", torch.device("cuda"), Backwards(width=16)) == "tf32"
     with pytest.raises(InputError, match="backwards does not compute in bf16: use fp32 or tf32"):
-        RunConfig(TASK, Backwards(width=16), Sizes(TASK.vocab_size, TASK.max_length), precision="bf16")
+        RunConfig(TASK, Backwards(width=16), ModelDims(TASK.vocab_size, TASK.max_length), precision="bf16")
 
 
 def test_a_role_that_no_model_has_is_refused(example):
@@ -182,7 +182,7 @@ def test_a_model_that_is_not_known_is_named(tmp_path, example, capsys):
 def test_a_comparison_goes_on_where_it_was(tmp_path, example):
     training = {"steps": 4, "batch": 8, "lr": 1e-2, "warmup_steps": 1}
     bodies = {"gru": [example.GRU(16)], "transformer": [Transformer(width=16)]}
-    cells = comparison(TASK, bodies, ["embeddings"], optimization=training)
+    cells = comparison(TASK, bodies, ["embeddings"], training=training)
     done: list[str] = []
     for _ in range(2):
         assert train_missing(cells, 2, tmp_path, on_done=lambda population, _: done.append(population.label)) == []
@@ -273,8 +273,8 @@ class Bag(ice.models.Model):
     name: ClassVar[str] = "bag"
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed")
 
-    def specs(self, sizes):
-        return {role: Spec((sizes.vocab_size, self.width), role, 0.5) for role in self.roles}
+    def specs(self, dims):
+        return {role: ParameterSpec((dims.vocab_size, self.width), role, 0.5) for role in self.roles}
 
     def hidden(self, parameters, tokens):
         counts = torch.arange(1, tokens.shape[1] + 1)[:, None]
@@ -310,7 +310,7 @@ class BagEngine(Engine[Bag]):
 
 def test_a_body_of_ones_own_may_have_an_engine_of_its_own():
     population = shaken(
-        Population(Bag(), Sizes(TASK.vocab_size, 8), (0, 1), "all", torch.device("cpu"), dtype=torch.float64)
+        Population(Bag(), ModelDims(TASK.vocab_size, 8), (0, 1), "all", torch.device("cpu"), dtype=torch.float64)
     )
     batch = TASK.test_set()[:50]
     ours, reference = results_by_place(population, batch), reference_results(population, batch)

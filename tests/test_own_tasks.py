@@ -12,10 +12,10 @@ from small_runs import MODEL, SHORT, Stop, stop_after
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.own_files import hash_of
 from icecore.seeding import make_generator
 from icecore.tasks import TASKS, find_task, make_task
 from icecore.training import config_of
+from icecore.user_code import hash_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 SMALL = ["--width", "16", "--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
@@ -40,7 +40,7 @@ def test_an_edited_task_is_trained_again(trained, tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(file.read_text().replace("letters: int = 8", "letters: int = 9"))
     second = trained()
-    file.write_text(file.read_text() + "# with other floors, say\n")
+    file.write_text(file.read_text() + "# with other baselines, say\n")
     assert len({first, second, trained()}) == 3
 
 
@@ -197,7 +197,7 @@ class Xor(PairTask):
         random.Random(0).shuffle(items)
         return items[:200], items[200:]
 
-    def floors(self):
+    def baselines(self):
         return {"chance": 1 / 16}
 """
 
@@ -251,7 +251,7 @@ def test_a_subclass_in_python_is_not_what_the_file_holds(tmp_path):
 def test_settings_that_are_tuples_are_kept_and_gone_on_with(tmp_path):
     file = tmp_path / "tuples.py"
     file.write_text(
-        EXAMPLE.read_text().replace("    letters: int", "    sizes: tuple[int, ...] = (7, 5)\n    letters: int")
+        EXAMPLE.read_text().replace("    letters: int", "    dims: tuple[int, ...] = (7, 5)\n    letters: int")
     )
     task = make_task(f"{file}:Reversal")
     with pytest.raises(Stop):
@@ -294,7 +294,7 @@ def test_a_registered_class_that_has_changed_is_another_task(monkeypatch):
 
 def test_a_task_in_python_is_checked_before_it_trains():
     class Unfinished(find_task(f"{EXAMPLE}:Reversal")):
-        def floors(self):
+        def baselines(self):
             raise NotImplementedError("later")
 
     def watch(_progress):
@@ -307,10 +307,10 @@ def test_a_task_in_python_is_checked_before_it_trains():
 def test_a_task_that_ends_the_program_is_one_line(tmp_path, capsys):
     file = tmp_path / "bad.py"
     text = EXAMPLE.read_text()
-    assert text.count("    def floors(self) -> dict[str, float]:\n") == 1
+    assert text.count("    def baselines(self) -> dict[str, float]:\n") == 1
     file.write_text(
         text.replace(
-            "    def floors(self) -> dict[str, float]:\n", "    def floors(self):\n        raise SystemExit(3)\n"
+            "    def baselines(self) -> dict[str, float]:\n", "    def baselines(self):\n        raise SystemExit(3)\n"
         )
     )
     for command in (["tasks", f"{file}:Reversal"], ["train", f"{file}:Reversal", *SMALL]):

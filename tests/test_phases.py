@@ -48,8 +48,8 @@ def test_phases_count_steps_through_and_have_rates_of_their_own(whole):
     config = whole.config
     assert config.steps == whole.result["steps"] == 10
     assert [row["step"] for row in whole.metrics] == list(range(1, 11))
-    assert [phase.optimization.lr for phase in config.phases] == [1e-2, 1e-3]
-    assert (config.trainable, config.optimization.steps) == ("attention", 4), "the last one"
+    assert [phase.training.lr for phase in config.phases] == [1e-2, 1e-3]
+    assert (config.trainable, config.training.steps) == ("attention", 4), "the last one"
 
 
 def test_a_run_of_phases_is_loaded_as_it_was(whole):
@@ -88,12 +88,12 @@ def test_phases_must_train_something_with_one_batch():
         config_of(TASK, MODEL, phases=[{"batch": 8}, {"batch": 16}])
     with pytest.raises(InputError, match="unknown role of transformer 'body'"):
         config_of(TASK, MODEL, phases=[{"trainable": "embeddings"}, {"trainable": "body"}])
-    with pytest.raises(InputError, match="unknown setting of the optimization: step"):
+    with pytest.raises(InputError, match="unknown setting of the training: step"):
         config_of(TASK, MODEL, phases=[{"step": 8}])
     config = config_of(TASK, MODEL)
     with pytest.raises(InputError, match="a run needs at least one phase"):
-        RunConfig(TASK, MODEL, config.sizes, phases=())
-    assert config.phases == (Phase("embeddings", config.optimization),)
+        RunConfig(TASK, MODEL, config.dims, phases=())
+    assert config.phases == (Phase("embeddings", config.training),)
 
 
 def test_phases_on_the_command_line(whole, tmp_path, capsys):

@@ -15,7 +15,7 @@ import torch
 
 import icecore as ice
 from icecore.bench.language import RandomText
-from icecore.process import settle
+from icecore.process import configure_process
 from icecore.tasks import DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.training.config import name_of
 
@@ -60,7 +60,7 @@ RUNS: dict[str, tuple[Any, ...]] = {
 
 def train_pinned(name: str) -> dict[str, Any]:
     """Train a run for a few steps on one thread, and return its id, a hash of all its weights, and its losses."""
-    settle()
+    configure_process()
     task, model, trainable, seeds = RUNS[name]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -77,7 +77,7 @@ def train_pinned(name: str) -> dict[str, Any]:
 
 def processor() -> str:
     """A hash of elementary operations: two machines with the same one should train to the same bits."""
-    settle()
+    configure_process()
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(70, 70, generator=generator) for _ in range(2))
     found = [x @ y, x.softmax(dim=1), torch.nn.functional.gelu(x, approximate="tanh"), x.sum(dim=0), x.tanh(), y.exp()]

@@ -46,11 +46,11 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     (needle,) = [c for c in cells_at("table1") if c.label == "needle, Random 1024"]
     bench = bench_of(tmp_path, "mine")
     assert bench is not None
-    assert bench.seconds(runner.Planned(needle, (0, 1))) == pytest.approx(12 + 1.06 * 2 * 10_000 * 0.004)
+    assert bench.seconds(runner.Job(needle, (0, 1))) == pytest.approx(12 + 1.06 * 2 * 10_000 * 0.004)
     assert bench_of(tmp_path, "nobody's") is None
     (student,) = [c for c in cells_at("fig6", "paper", "paper") if c.label == "imitation of 4, Random 512x3"]
     of_needle = 10_000 * 0.004 * 0.5 * 3 / 2 * 40 / make_task("needle").max_length  # half the width, three layers
-    assert bench.seconds(runner.Planned(student, (0,))) == pytest.approx(12 + 1.06 * of_needle)
+    assert bench.seconds(runner.Job(student, (0,))) == pytest.approx(12 + 1.06 * of_needle)
     write_json(
         tmp_path / "bench" / "a.json",
         {"device": "mine", "rows": [{**row, "ms_per_seed_step": 4.0}, {**row, "width": 64, "ms_per_seed_step": 0.25}]},
@@ -58,7 +58,7 @@ def test_times_are_estimated_from_the_bench_of_the_device(tmp_path):
     narrow = dataclasses.replace(needle, model=Transformer(width=256))
     bench = bench_of(tmp_path, "mine")
     assert bench is not None
-    assert bench.seconds(runner.Planned(narrow, (0,))) == pytest.approx(12 + 1.06 * 10_000 * 0.001), "halfway"
+    assert bench.seconds(runner.Job(narrow, (0,))) == pytest.approx(12 + 1.06 * 10_000 * 0.001), "halfway"
 
 
 def test_a_sweep_is_planned_for_a_device_that_is_not_here(tmp_path, capsys):
@@ -84,7 +84,7 @@ def test_beyond_the_widest_bench_time_grows_with_the_square_and_with_the_batch(t
     assert bench is not None
     steps = 10_000 * 0.001 * 2  # of a batch twice as large
     for label, factor in (("needle, Random 1024", 16**2), ("needle, Random 16", 1 / 4)):
-        found = bench.seconds(runner.Planned(cells[label], (0,)))
+        found = bench.seconds(runner.Job(cells[label], (0,)))
         assert found == pytest.approx(12 + 1.06 * steps * factor)
 
 

@@ -12,15 +12,15 @@ from prepared_texts import prepare, stories_file
 from small_runs import MODEL, SHORT, TASK
 
 import icecore as ice
-from icecore.analysis.errors import OfLength, OfPlace
+from icecore.analysis.errors import AccuracyByPosition, ErrorsByLength
 from icecore.cli import main
 from icecore.cli.analyze import parse_components, show
 from icecore.cli.prepare import report
+from icecore.cli.progress import in_words, plain_lines, watching_many, watching_stages
 from icecore.cli.runs import print_lengths, print_places, some_of
 from icecore.cli.targets import row_of
 from icecore.cli.train import announce
-from icecore.cli.watching import in_words, plain_lines, watching_many, watching_stages
-from icecore.models import Sizes, Transformer
+from icecore.models import ModelDims, Transformer
 from icecore.reporting.inside import ANALYSES
 from icecore.store import Records
 from icecore.sweeps import runner
@@ -41,10 +41,10 @@ def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
         ["final", "10.0", "30.0", "20.0", "40.0"],
     ]
     one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25, "items": 9}
-    table = rows("readout", {"readouts": [one], "floors": {"a rule": 0.1}})
+    table = rows("readout", {"readouts": [one], "baselines": {"a rule": 0.1}})
     assert table == [["", "train", "test", "scored positions"], ["ridge", "50.0", "25.0", "9"]]
-    show(ANALYSES, {"readout": {"readouts": [one], "floors": {"a rule": 0.1, "another": 0.2}}})
-    assert "floors: a rule 10.0, another 20.0\n" in capsys.readouterr().out
+    show(ANALYSES, {"readout": {"readouts": [one], "baselines": {"a rule": 0.1, "another": 0.2}}})
+    assert "baselines: a rule 10.0, another 20.0\n" in capsys.readouterr().out
     heads = {
         "best_value_to_marker": {"layer": 1, "head": 2, "score": 0.9},
         "best_query_to_value": {"layer": 2, "head": 1, "score": 0.8},
@@ -120,19 +120,19 @@ def test_a_row_of_claims_has_each_number_below_its_heading(tmp_path, capsys):
     headings, _, *rows = capsys.readouterr().out.splitlines()
     (row,) = [row for row in rows if "needle, Random 16 |" in row]
     shown = dict(zip(headings.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
-    assert {name: shown[name] for name in ("paper", "ours", "n", "spread", "floor", "verdict")} == {
+    assert {name: shown[name] for name in ("paper", "ours", "n", "spread", "baseline", "verdict")} == {
         "paper": "7.5",
         "ours": "7.0",
         "n": "3",
         "spread": "6.0 to 9.0",
-        "floor": "20.0",
+        "baseline": "20.0",
         "verdict": "reproduced",
     }
 
 
 def test_progress_says_how_long_it_still_takes(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr("icecore.cli.watching.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("icecore.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     both = Progress(110, 200, [0.1, 0.3], accuracy=[0.9, 0.5])
     assert in_words(both) == "loss 0.2000, accuracy 0.500 to 0.900"
     watch = plain_lines("needle")
@@ -169,7 +169,11 @@ def test_numbers_of_a_target_stand_below_their_headings():
 
 
 def test_tables_of_errors_name_lengths_places_and_seeds(capsys):
-    lengths = [OfLength(3, 40, (0, 2), ((8,), (9,))), OfLength(5, 30, (1, 0), ((7,),)), OfLength(7, 20, (0, 0), ())]
+    lengths = [
+        ErrorsByLength(3, 40, (0, 2), ((8,), (9,))),
+        ErrorsByLength(5, 30, (1, 0), ((7,),)),
+        ErrorsByLength(7, 20, (0, 0), ()),
+    ]
     print_lengths((5, 9), lengths)
     out = capsys.readouterr().out
     assert "Wrong items by the tokens of their prompts; of 1 length no item is wrong" in out
@@ -178,7 +182,7 @@ def test_tables_of_errors_name_lengths_places_and_seeds(capsys):
         ["3", "40", "0", "2", "8, 9"],
         ["5", "30", "1", "0", "7"],
     ]
-    print_places((5, 9), [OfPlace(1, 6, (0.5, 0.25)), OfPlace(2, 4, (1.0, 0.0))])
+    print_places((5, 9), [AccuracyByPosition(1, 6, (0.5, 0.25)), AccuracyByPosition(2, 4, (1.0, 0.0))])
     assert cells_of(capsys.readouterr().out) == [
         ["place", "items", "seed 5", "seed 9"],
         ["1", "6", "0.5000", "0.2500"],
@@ -213,9 +217,9 @@ def test_seeds_are_called_by_their_numbers_not_their_places(tmp_path, capsys):
 
 
 def test_what_trains_and_what_is_frozen_is_announced(capsys):
-    model, sizes = Transformer(width=8), Sizes(20, 5)
-    total = sum(spec.size for spec in model.specs(sizes).values())
-    announce(model, sizes, "token+unembed")
+    model, dims = Transformer(width=8), ModelDims(20, 5)
+    total = sum(spec.size for spec in model.specs(dims).values())
+    announce(model, dims, "token+unembed")
     assert capsys.readouterr().err == f"320 parameters train (token, unembed), {total - 320:,} are frozen\n"
 
 

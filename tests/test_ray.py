@@ -20,7 +20,7 @@ from icecore.errors import InputError
 from icecore.store import Records
 from icecore.sweeps.cluster import collect, require_answer
 from icecore.sweeps.names import CellName
-from icecore.sweeps.runner import Failure, Measured, Planned
+from icecore.sweeps.runner import Failure, Job, Measured
 
 pytest.importorskip("ray", reason="needs the extra ray")
 TINY = str(Path(__file__).parent / "tiny_sweep.py")
@@ -131,7 +131,7 @@ def test_what_fails_on_a_worker_is_told_and_the_rest_is_recorded(tmp_path):
             raise found
         return found
 
-    waiting = {name: Planned(replace(CELLS[0], name=CellName(name, "Normal")), (0,)) for name in given}
+    waiting = {name: Job(replace(CELLS[0], name=CellName(name, "Normal")), (0,)) for name in given}
     failures: list[Failure] = []
     done: list[tuple[str, list[float]]] = []
     only = SimpleNamespace(wait=lambda names, num_returns: (names[-num_returns:], []), get=get, exceptions=exceptions)

@@ -80,7 +80,7 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
     if words[0] == "reproduce" and "--list" in words:
         words.remove("--dry-run")
     if "--resume" in words:
-        monkeypatch.setattr("icecore.training.runs.train_run", interrupt)
+        monkeypatch.setattr("icecore.training.run.train_run", interrupt)
         assert main([word for word in words if word != "--resume"]) == 130
         monkeypatch.undo()
         monkeypatch.chdir(workspace)
@@ -112,12 +112,14 @@ def test_the_demo_ends_in_a_table_a_picture_and_json(monkeypatch, tmp_path, caps
     assert "Random, 3 seeds" in out
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert main(["demo", "--out", str(tmp_path), "--markdown"]) == 0
-    assert capsys.readouterr().out.startswith("| task | floor | U only | Random, 3 seeds | Normal, 3 seeds |\n| --- |")
+    assert capsys.readouterr().out.startswith(
+        "| task | baseline | U only | Random, 3 seeds | Normal, 3 seeds |\n| --- |"
+    )
     assert main(["demo", "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [row["task"] for row in result["rows"]] == ["modular-addition", "needle"]
     for row in result["rows"]:
-        assert set(row) == {"task", "floor", "unembed_only", "random", "normal"}
+        assert set(row) == {"task", "baseline", "unembed_only", "random", "normal"}
         assert len(row["random"]) == 3
         assert len(row["normal"]) == 3
     assert result["seconds"] < 60, "what was trained is not trained again"
@@ -141,11 +143,11 @@ def test_the_demo_has_the_size_that_the_readme_says():
     assert demo.total_steps() == 3 * (1300 + 400 + 650 + 700 + 800 + 600 + 400 + 300) + 4 * 300
 
 
-def test_the_demos_floor_is_the_best_rule(monkeypatch, tmp_path):
+def test_the_demos_baseline_is_the_best_rule(monkeypatch, tmp_path):
     short = Training(steps=3, lr=1e-2)
     task = Parentheses(max_pairs=4, min_length=4, test_size=50)
     monkeypatch.setattr(demo, "RECIPES", (LaptopRecipe(task, 16, short, short, short, short, short),))
     monkeypatch.setattr(demo, "UNEMBED_STEPS", 3)
     (row,) = demo.run_demo(tmp_path, lambda *_: lambda _: None)
-    floors = task.floors()
-    assert row.floor == floors["equal_counts_and_ends"] > floors["majority"]
+    baselines = task.baselines()
+    assert row.baseline == baselines["equal_counts_and_ends"] > baselines["majority"]

@@ -40,7 +40,7 @@ def test_what_is_recorded_is_not_run_again(tmp_path):
             "config",
             "accuracy",
             "loss",
-            "floors",
+            "baselines",
             "trained_parameters",
             "steps",
             "seconds",
@@ -75,9 +75,9 @@ def test_cells_that_share_a_setting_are_run_once():
 
 
 def test_two_runners_do_not_do_the_same_run(tmp_path):
-    with runner.held(tmp_path, runner.Planned(CELLS[0], (1,))) as is_ours:
+    with runner.held(tmp_path, runner.Job(CELLS[0], (1,))) as is_ours:
         assert is_ours
-        with runner.held(tmp_path, runner.Planned(CELLS[0], (0, 1))) as overlaps:
+        with runner.held(tmp_path, runner.Job(CELLS[0], (0, 1))) as overlaps:
             assert not overlaps
         assert sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1]) == [], "seed 1 is another's"
     assert len(sweep(tmp_path, tmp_path / "runs", cells=CELLS[:1])) == 1
@@ -86,7 +86,7 @@ def test_two_runners_do_not_do_the_same_run(tmp_path):
 def test_a_rays_worker_waits_for_no_lock_of_its_driver(tmp_path, monkeypatch):
     """Both may have the same folder, as at a laptop's scale."""
     monkeypatch.setenv("ICECORE_COMMAND", "")  # a worker sets it
-    population = runner.Planned(CELLS[0], (0,))
+    population = runner.Job(CELLS[0], (0,))
     with runner.held(tmp_path, population) as is_ours:
         assert is_ours
         made = train_on_worker(population, str(tmp_path), "cpu", "fp32", "icecore x")
@@ -97,7 +97,7 @@ def test_an_interrupted_sweep_asks_for_no_flag_that_it_has_not(tmp_path, monkeyp
     def interrupt(*_arguments, **_settings):
         raise Interrupted("interrupted after step 3")
 
-    monkeypatch.setattr("icecore.training.runs.train_run", interrupt)
+    monkeypatch.setattr("icecore.training.run.train_run", interrupt)
     at = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert main(["reproduce", "table1", "--only", "modular-addition, Random 1024", "--seeds", "1", *at]) == 130
     assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; go on with the same command"

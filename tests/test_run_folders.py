@@ -1,4 +1,4 @@
-"""Runs on disk: resuming to the same bits after any death, checks on loading, errors that say what to do."""
+"""TrainedRun on disk: resuming to the same bits after any death, checks on loading, errors that say what to do."""
 
 import dataclasses
 import fcntl
@@ -18,11 +18,11 @@ from small_runs import CPU, FLAGS, MODEL, SHORT, TASK, Stop, copied, run_json, s
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.models import Sizes
+from icecore.models import ModelDims
 from icecore.store import write_json
 from icecore.store.tensors import load_tensors
 from icecore.tasks import ModularAddition
-from icecore.training import Optimization, Phase, RunConfig, RunFolder, evaluate, run_folder
+from icecore.training import Phase, RunConfig, RunFolder, TrainingConfig, evaluate, run_folder
 
 whole = pytest.fixture(scope="module")(train_whole)
 
@@ -167,7 +167,7 @@ def test_folders_that_are_not_this_run(tmp_path, whole):
     (other / "result.json").unlink()
     with pytest.raises(InputError, match="add --resume to go on with it, or --overwrite"):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", **SHORT)
-    with pytest.raises(InputError, match=r"nearest has another config \(optimization.lr 0.01, not 0.02\)"):
+    with pytest.raises(InputError, match=r"nearest has another config \(lr 0.01, not 0.02\)"):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **{**SHORT, "lr": 0.02})
     foreign = tmp_path / "foreign" / "needle" / whole.path.name
     foreign.mkdir(parents=True)
@@ -258,8 +258,8 @@ def test_a_checkpoint_stays_until_the_result_is_there(tmp_path, monkeypatch):
 
 
 def test_the_nearest_run_is_the_one_that_differs_least(tmp_path):
-    config = RunConfig(TASK, MODEL, Sizes(TASK.vocab_size, 10))
-    for name, other in (("a", Optimization(lr=0.1, steps=7, batch=3)), ("b", Optimization(lr=0.2))):
-        stored = dataclasses.replace(config, phases=(Phase(optimization=other),)).as_json()
+    config = RunConfig(TASK, MODEL, ModelDims(TASK.vocab_size, 10))
+    for name, other in (("a", TrainingConfig(lr=0.1, steps=7, batch=3)), ("b", TrainingConfig(lr=0.2))):
+        stored = dataclasses.replace(config, phases=(Phase(training=other),)).as_json()
         write_json(tmp_path / "needle" / name / "config.json", stored)
-    assert "another config (optimization.lr 0.2, not 0.001)" in RunFolder.of(config, tmp_path).nearest(config)
+    assert "another config (lr 0.2, not 0.001)" in RunFolder.of(config, tmp_path).nearest(config)

@@ -9,19 +9,19 @@ import torch
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.models import LSTM, Sizes, Transformer, initialize
+from icecore.models import LSTM, ModelDims, Transformer, initialize
 from icecore.models.cached import cached_logits, empty_cache
 from icecore.models.sampling import Sampling, continuations
 from icecore.seeding import make_generator
 from icecore.tasks import Language
 from icecore.text import TextOfTokens, load_tokenizer
 
-SIZES = Sizes(vocab_size=11, positions=12)
+DIMS = ModelDims(vocab_size=11, n_positions=12)
 END = 0
 
 
 def parameters_of(model, dtype=torch.float64):
-    values = initialize(model, SIZES, 0)
+    values = initialize(model, DIMS, 0)
     # Larger than at the start of training, so that attention is far from uniform.
     return {name: 20 * value.to(dtype) if value.ndim > 1 else value.to(dtype) for name, value in values.items()}
 

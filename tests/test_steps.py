@@ -10,9 +10,9 @@ from small_runs import CPU, MODEL, TASK
 
 import icecore as ice
 from icecore.bench.language import RandomText
-from icecore.models import LSTM, Sizes, Spec, Transformer, initialize
+from icecore.models import LSTM, ModelDims, ParameterSpec, Transformer, initialize
 from icecore.tasks import DecimalAddition, Imitation, ModularAddition
-from icecore.training import Optimization, Population
+from icecore.training import Population, TrainingConfig
 from icecore.training.population import losses, predict
 from icecore.training.replay import fixed, tensors_of
 from icecore.training.steps import Steps, copy_all
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.shapes
 @pytest.mark.parametrize("trainable", ["embeddings", "all"])
 def test_steps_are_those_of_a_plain_loop_with_torchs_adamw(trainable):
     """In float64, where a gradient that should be 0 is, so that Adam does not blow its rounding up."""
-    optimization = Optimization(steps=8, batch=16, lr=1e-2, warmup_steps=3, weight_decay=0.1, clip=0.05)
-    population = Population(MODEL, Sizes(40, 100), (4,), trainable, CPU, dtype=torch.float64)
-    steps, stream = Steps(population, optimization), Stream(TASK, 16, 0, CPU)
-    plain = {name: value.double() for name, value in initialize(MODEL, Sizes(40, 100), 4).items()}
+    training = TrainingConfig(steps=8, batch=16, lr=1e-2, warmup_steps=3, weight_decay=0.1, clip=0.05)
+    population = Population(MODEL, ModelDims(40, 100), (4,), trainable, CPU, dtype=torch.float64)
+    steps, stream = Steps(population, training), Stream(TASK, 16, 0, CPU)
+    plain = {name: value.double() for name, value in initialize(MODEL, ModelDims(40, 100), 4).items()}
     trained = {name: plain[name].requires_grad_() for name in population.trained}
     groups = [
         {"params": [one for one in trained.values() if one.ndim > 1], "weight_decay": 0.1},
@@ -40,10 +40,10 @@ def test_steps_are_those_of_a_plain_loop_with_torchs_adamw(trainable):
         loss = F.cross_entropy(MODEL.logits(plain, batch.tokens)[batch.scored], batch.targets[batch.scored])
         assert steps.loss.item() == pytest.approx(loss.item(), rel=1e-5)
         for group in optimizer.param_groups:
-            group["lr"] = optimization.lr_at(step)
+            group["lr"] = training.lr_at(step)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained.values(), optimization.clip)
+        torch.nn.utils.clip_grad_norm_(trained.values(), training.clip)
         optimizer.step()
     for name, value in population.trained.items():
         assert torch.allclose(value[0], trained[name], rtol=0, atol=1e-7), name  # rates are float32
@@ -69,7 +69,7 @@ def test_the_train_accuracy_is_that_of_the_training_items():
 
 def test_a_test_loss_is_the_mean_over_scored_positions():
     batch = DecimalAddition(digits=2, scored="target-is-digit").test_set()[:8]
-    population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
+    population = Population(MODEL, ModelDims(31, 40), (0, 1), "embeddings", CPU)
     prepared = population.prepare(batch)
     expected = losses(population.logits(prepared), prepared.targets)
     _, loss = predict(population, batch, rows_at_once=3)  # rows have two or three scored positions
@@ -83,8 +83,8 @@ class OneOfTwo(Transformer):
     name: ClassVar[str] = "one-of-two"
     vectorizes: ClassVar[bool] = False
 
-    def specs(self, sizes):
-        return {**super().specs(sizes), "expert": Spec((self.width,), "mlp", 0.1)}
+    def specs(self, dims):
+        return {**super().specs(dims), "expert": ParameterSpec((self.width,), "mlp", 0.1)}
 
     def hidden(self, parameters, tokens, hook=None):
         found = super().hidden(parameters, tokens, hook)
@@ -92,9 +92,9 @@ class OneOfTwo(Transformer):
 
 
 def test_what_a_batch_does_not_use_has_no_gradient_of_the_last():
-    model, sizes = OneOfTwo(width=16), Sizes(40, 100)
-    population = Population(model, sizes, (0,), "all", CPU)
-    steps = Steps(population, Optimization(steps=4, batch=1, lr=1e-2, warmup_steps=1))
+    model, dims = OneOfTwo(width=16), ModelDims(40, 100)
+    population = Population(model, dims, (0,), "all", CPU)
+    steps = Steps(population, TrainingConfig(steps=4, batch=1, lr=1e-2, warmup_steps=1))
     batch = Stream(TASK, 1, 0, CPU).batch_at(0)
     for first, is_used in ((0, True), (1, False), (0, True)):
         batch.tokens[0, 0] = first
@@ -114,7 +114,7 @@ def test_what_a_captured_step_reads_can_be_replaced_where_it_is(task, model):
     """A graph takes each step on copies of the first one's tensors: nothing that it reads may be left of that."""
     slot = BatchStream(Stream(task, 16, 0, CPU), model.engine, bucketed=True).at(0)
     (first,), (second,) = slot.step(slot.begin), slot.step(slot.begin + 1)
-    population = Population(model, Sizes(40, 100), (0, 1), "all", CPU, dtype=torch.float64)
+    population = Population(model, ModelDims(40, 100), (0, 1), "all", CPU, dtype=torch.float64)
     (group,) = population.groups
     before = group.losses_and_gradients(first)
     kept = fixed(first)

@@ -1,4 +1,4 @@
-"""The tensor samplers against their plain twins: the same items, the same distribution, no test item.
+"""The tensor samplers against their references: the same items, the same distribution, no test item.
 
 Seeds are fixed, so each test gives one p-value for good. A threshold of 1e-4 would have failed a right
 sampler once in 10,000 versions of it; each test also shows that the paper's wording is told apart.
@@ -105,7 +105,7 @@ def max_depth(prompt) -> int:
 
 
 @pytest.mark.parametrize("task", STREAMING, ids=str)
-def test_stream_has_the_twins_distribution(task):
+def test_stream_has_the_references_distribution(task):
     sampled = features(task, task.items(task.sample(DRAWS, generator())))
     plain = features(task, plain_items(task, DRAWS))
     p_values = {name: two_sample_p(sampled[name], plain[name]) for name in plain}
@@ -130,7 +130,7 @@ def test_each_difference_from_the_papers_wording_shows(setting):
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 3, 5, 9, 10, 13, 30, 45])
-def test_balanced_recursion_has_the_twins_distribution(pairs):
+def test_balanced_recursion_has_the_references_distribution(pairs):
     """Alone, without mutation, around the size at which strings are drawn whole, and over several words."""
     count = 8_000
     words = balanced_strings(torch.full((count,), pairs), 2 * pairs, generator(pairs))

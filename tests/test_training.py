@@ -9,9 +9,9 @@ import torch
 
 import icecore as ice
 from icecore.errors import InputError
-from icecore.models import LSTM, Sizes, Transformer, initialize
+from icecore.models import LSTM, ModelDims, Transformer, initialize
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
-from icecore.training import Optimization, Phase, Population, RunConfig, RunFolder
+from icecore.training import Phase, Population, RunConfig, RunFolder, TrainingConfig
 from icecore.training.loop import Intervals, Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
@@ -33,9 +33,9 @@ def one_batch(task: Task = TASK, count: int = 32) -> Batch:
 @pytest.mark.parametrize("trainable", ["embeddings", "unembed", "embed", "token+unembed"])
 def test_what_is_frozen_stays_the_same_to_the_bit(model, trainable):
     runs = ice.train(TASK, model, trainable, seeds=2, **SHORT)
-    sizes = runs.config.sizes
+    dims = runs.config.dims
     for index, seed in enumerate(runs.config.seeds):
-        start = initialize(model, sizes, seed)
+        start = initialize(model, dims, seed)
         for name, value in runs.population.frozen.items():
             assert torch.equal(value[index], start[name])
             assert value.grad is None
@@ -48,7 +48,7 @@ def test_counts_say_what_trains():
     result = ice.train(TASK, MODEL, "embeddings", **SHORT).result
     assert result["trained_parameters"] == 16 * (40 + 100 + 40)
     assert result["trained_parameters"] + result["frozen_parameters"] == sum(
-        value.numel() for value in initialize(MODEL, Sizes(40, 100), 0).values()
+        value.numel() for value in initialize(MODEL, ModelDims(40, 100), 0).values()
     )
 
 
@@ -83,13 +83,13 @@ def test_seeds_of_weights_and_of_data_are_separate():
 
 
 def test_the_schedule_by_hand():
-    cosine = Optimization(steps=1500, lr=2.0, warmup_steps=500)
+    cosine = TrainingConfig(steps=1500, lr=2.0, warmup_steps=500)
     assert cosine.lr_at(0) == 0
     assert cosine.lr_at(250) == 1.0
     assert cosine.lr_at(500) == 2.0
     assert cosine.lr_at(1000) == pytest.approx(1.0)
     assert cosine.lr_at(1500) == pytest.approx(0.0)
-    assert Optimization(steps=1500, lr=2.0, warmup_steps=0, schedule="constant").lr_at(1499) == 2.0
+    assert TrainingConfig(steps=1500, lr=2.0, warmup_steps=0, schedule="constant").lr_at(1499) == 2.0
 
 
 def test_the_schedule_is_hugging_faces():
@@ -98,7 +98,7 @@ def test_the_schedule_is_hugging_faces():
     parameter = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([parameter], lr=0.3)
     theirs = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=7, num_training_steps=40)
-    ours = Optimization(steps=40, lr=0.3, warmup_steps=7)
+    ours = TrainingConfig(steps=40, lr=0.3, warmup_steps=7)
     for step in range(40):
         assert optimizer.param_groups[0]["lr"] == pytest.approx(ours.lr_at(step))
         optimizer.step()
@@ -127,7 +127,7 @@ def test_decay_is_for_matrices_alone():
     """With no gradient to speak of, a decayed parameter shrinks by lr x decay a step and others stay."""
     settings = {"steps": 1, "batch": 4, "lr": 0.1, "warmup_steps": 0, "clip": 1e-30, "weight_decay": 0.5}
     runs = ice.train(TASK, MODEL, "all", **settings)
-    start = initialize(MODEL, runs.config.sizes, 0)
+    start = initialize(MODEL, runs.config.dims, 0)
     for name, value in runs.population.trained.items():
         factor = 0.95 if start[name].ndim > 1 else 1.0
         assert torch.allclose(value[0], start[name] * factor), name
@@ -136,7 +136,7 @@ def test_decay_is_for_matrices_alone():
 def test_loss_is_the_mean_over_scored_positions():
     task = DecimalAddition(digits=2)
     batch = one_batch(task, 8)
-    population = Population(MODEL, Sizes(31, 40), (0, 1), "embeddings", CPU)
+    population = Population(MODEL, ModelDims(31, 40), (0, 1), "embeddings", CPU)
     work = population.prepare(batch)
     ours = losses(population.logits(work), work.targets)
     for index in range(2):
@@ -149,7 +149,7 @@ def test_loss_is_the_mean_over_scored_positions():
 
 
 def test_predictions_do_not_depend_on_how_many_rows_go_at_once():
-    population = Population(MODEL, Sizes(40, 100), (0, 1), "embeddings", CPU)
+    population = Population(MODEL, ModelDims(40, 100), (0, 1), "embeddings", CPU)
     batch = one_batch()
     whole, whole_loss = predict(population, batch)
     parts, parts_loss = predict(population, batch, rows_at_once=5)
@@ -197,12 +197,12 @@ def test_an_epoch_is_every_item_once_with_a_smaller_last_batch():
     assert not torch.equal(epochs[0][0].tokens, epochs[1][0].tokens)
 
 
-def test_a_random_body_learns_what_floors_cannot():
+def test_a_random_body_learns_what_baselines_cannot():
     """The paper's claim in one run: embeddings around a frozen body beat every rule that needs no learning."""
     task = Parentheses(max_pairs=8, min_length=8, test_size=300)
     model = Transformer(width=128, init="matched")
     runs = ice.train(task, model, "embeddings", steps=300, batch=128, lr=1e-2, warmup_steps=50)
-    assert runs.accuracy[0] > max(runs.result["floors"].values()) > 0.95
+    assert runs.accuracy[0] > max(runs.result["baselines"].values()) > 0.95
 
 
 def test_a_non_finite_loss_stops_the_run_and_names_step_and_seed(tmp_path):
@@ -212,17 +212,17 @@ def test_a_non_finite_loss_stops_the_run_and_names_step_and_seed(tmp_path):
 
 
 def test_configs_survive_json_and_name_their_run():
-    base = RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80))
+    base = RunConfig(Parentheses(), Transformer(width=8), ModelDims(4, 80))
     assert RunConfig.from_json(base.as_json()) == base
     others = [
-        RunConfig(Parentheses(max_pairs=29), Transformer(width=8), Sizes(4, 80)),
-        RunConfig(Parentheses(), Transformer(width=16), Sizes(4, 80)),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 81)),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), (Phase("all"),)),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), seeds=(1,)),
-        RunConfig(Parentheses(), Transformer(width=8), Sizes(4, 80), data_seed=1),
+        RunConfig(Parentheses(max_pairs=29), Transformer(width=8), ModelDims(4, 80)),
+        RunConfig(Parentheses(), Transformer(width=16), ModelDims(4, 80)),
+        RunConfig(Parentheses(), Transformer(width=8), ModelDims(4, 81)),
+        RunConfig(Parentheses(), Transformer(width=8), ModelDims(4, 80), (Phase("all"),)),
+        RunConfig(Parentheses(), Transformer(width=8), ModelDims(4, 80), seeds=(1,)),
+        RunConfig(Parentheses(), Transformer(width=8), ModelDims(4, 80), data_seed=1),
         RunConfig(
-            Parentheses(), Transformer(width=8), Sizes(4, 80), phases=(Phase(optimization=Optimization(lr=0.1)),)
+            Parentheses(), Transformer(width=8), ModelDims(4, 80), phases=(Phase(training=TrainingConfig(lr=0.1)),)
         ),
     ]
     assert len({config.run_id for config in [base, *others]}) == 8
@@ -230,11 +230,11 @@ def test_configs_survive_json_and_name_their_run():
 
 def test_presets_settle_what_paper_and_scripts_disagree_on():
     from icecore.tasks import Memorization
-    from icecore.training.presets import preset_model, preset_optimization
+    from icecore.training.presets import preset_model, preset_training
 
     def settings(task, model, preset):
-        optimization = preset_optimization(task, model, preset)
-        return optimization.lr, optimization.weight_decay
+        training = preset_training(task, model, preset)
+        return training.lr, training.weight_decay
 
     transformer, lstm = Transformer(width=8), LSTM(width=8)
     assert settings(Memorization(), transformer, "released") == (5e-3, 1e-4)
@@ -242,14 +242,14 @@ def test_presets_settle_what_paper_and_scripts_disagree_on():
     assert settings(Needle(), lstm, "released") == (1e-3, 1e-3)
     assert settings(Needle(), lstm, "paper") == (5e-3, 1e-3)
     assert preset_model(Needle(), Transformer, "paper") == {"init": "paper"}
-    modular = preset_optimization(ModularAddition(), transformer, "released")
+    modular = preset_training(ModularAddition(), transformer, "released")
     assert modular.steps == 5_000 * math.ceil(37_620 / 4_000)
-    memorization = preset_optimization(Memorization(), transformer, "released")
+    memorization = preset_training(Memorization(), transformer, "released")
     assert memorization.steps == 21_000 * 512 * 512 // memorization.batch
 
 
 def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
-    usual = RunConfig(Parentheses(), MODEL, Sizes(4, 80))
+    usual = RunConfig(Parentheses(), MODEL, ModelDims(4, 80))
     assert "test_items_in_stream" not in usual.as_json()["task"]["settings"]
     assert "position_init" not in usual.as_json()["model"]["settings"]
     for other in (
@@ -271,7 +271,9 @@ def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():
 
 def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
     task, model = Needle(max_pairs=2, values=9, vocabulary=20, test_size=20), Transformer(width=8)
-    config = RunConfig(task, model, Sizes(20, 5), phases=(Phase(optimization=Optimization(batch=8)),), seeds=(3, 4, 7))
+    config = RunConfig(
+        task, model, ModelDims(20, 5), phases=(Phase(training=TrainingConfig(batch=8)),), seeds=(3, 4, 7)
+    )
     for folder, good, words in (
         (None, 0, "at step 0; no checkpoint was saved yet; try a lower --gain or --lr$"),
         (RunFolder(tmp_path), 3, f"at step 3; the last checkpoint is step 2 in {tmp_path}; try a lower --lr$"),
@@ -288,10 +290,10 @@ def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
 
 
 def test_what_the_warm_up_reaches_is_told():
-    advice = Optimization(steps=100, warmup_steps=500).advice
+    advice = TrainingConfig(steps=100, warmup_steps=500).advice
     assert advice is not None
     assert "the rate ends at 2.0e-04 of 0.001; give more --steps, or --warmup-steps 10" in advice, "99 of 500 steps"
-    assert Optimization(steps=100, warmup_steps=99).advice is None
+    assert TrainingConfig(steps=100, warmup_steps=99).advice is None
 
 
 def test_a_batch_may_be_all_training_items():
@@ -299,8 +301,8 @@ def test_a_batch_may_be_all_training_items():
     whole = len(task.train_items())
 
     def config(batch):
-        return RunConfig(task, model, Sizes(11, 5), phases=(Phase(optimization=Optimization(batch=batch)),))
+        return RunConfig(task, model, ModelDims(11, 5), phases=(Phase(training=TrainingConfig(batch=batch)),))
 
-    assert config(whole).optimization.batch == whole
+    assert config(whole).training.batch == whole
     with pytest.raises(InputError, match=f"must not exceed the {whole} training items"):
         config(whole + 1)

@@ -9,12 +9,12 @@ import pytest
 import torch
 from references import reference_results, results_by_place, shaken
 
-from icecore.models import Sizes, Transformer
+from icecore.models import ModelDims, Transformer
 from icecore.models.engines import ReferenceEngine, chunked_loss
 from icecore.models.engines.chunked_loss import chunked_cross_entropy
 from icecore.models.engines.windows import SHORTEST, Windows
 from icecore.tasks import Batch, ModularAddition, Needle
-from icecore.training import Optimization, Population
+from icecore.training import Population, TrainingConfig
 from icecore.training.batches import prepare_batch
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.steps import Steps
@@ -36,7 +36,7 @@ def text(rows: int, length: int = SHORTEST) -> Batch:
 def test_windows_give_the_reference_losses_logits_and_gradients(trainable, attention, monkeypatch):
     monkeypatch.setitem(chunked_loss.LOGITS_AT_ONCE, "cpu", 50 * VOCABULARY)  # several chunks
     model = Transformer(width=16, layers=3, heads=2, init="matched", attention=attention)
-    population = shaken(Population(model, Sizes(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64))
+    population = shaken(Population(model, ModelDims(VOCABULARY, 80), (0, 1), trainable, CPU, dtype=torch.float64))
     batch = text(3)
     assert isinstance(population.prepare(batch).inputs, Windows)
     found, expected = results_by_place(population, batch), reference_results(population, batch)
@@ -48,7 +48,7 @@ def test_windows_give_the_reference_losses_logits_and_gradients(trainable, atten
 
 def test_a_share_of_the_loss_has_its_share_of_the_gradients():
     model, batch = Transformer(width=16, heads=2, init="matched"), text(2)
-    fast = Population(model, Sizes(VOCABULARY, 80), (0, 1), "all", CPU, dtype=torch.float64)
+    fast = Population(model, ModelDims(VOCABULARY, 80), (0, 1), "all", CPU, dtype=torch.float64)
     for population in (fast, fast.copy(engine=ReferenceEngine)):
         (group,), prepared = population.groups, population.prepare(batch)
         loss, gradients = group.losses_and_gradients(prepared)
@@ -85,8 +85,8 @@ def test_chunked_losses_are_torchs(monkeypatch):
 
 def states_after(micro: MicroBatches, task, steps: int = 6) -> dict[str, torch.Tensor]:
     model = Transformer(width=16, init="matched")
-    population = Population(model, Sizes(task.vocab_size, 100), (0, 1), "all", CPU, dtype=torch.float64)
-    taken = Steps(population, Optimization(steps=20, batch=32, lr=1e-2, warmup_steps=0))
+    population = Population(model, ModelDims(task.vocab_size, 100), (0, 1), "all", CPU, dtype=torch.float64)
+    taken = Steps(population, TrainingConfig(steps=20, batch=32, lr=1e-2, warmup_steps=0))
     batches = BatchStream(Stream(task, 32, 0, CPU), model.engine, micro=micro)
     for step in range(steps):
         slot = batches.at(step)

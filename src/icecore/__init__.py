@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from icecore import analysis, models, tasks, training
     from icecore.models import LSTM, Transformer
     from icecore.reporting.comparison import compare
-    from icecore.training import Runs, load, train
+    from icecore.training import TrainedRun, load, train
 
 # Loaded when first used: torch takes seconds to import, and `icecore --help` needs none of it.
 HOME = {
@@ -24,12 +24,12 @@ HOME = {
     "LSTM": "models",
     "train": "training",
     "load": "training",
-    "Runs": "training",
+    "TrainedRun": "training",
     "compare": "reporting.comparison",
 }
 PACKAGES = ("analysis", "models", "tasks", "training")
 
-__all__ = ["LSTM", "Runs", "Transformer", "analysis", "compare", "load", "models", "tasks", "train", "training"]
+__all__ = ["LSTM", "TrainedRun", "Transformer", "analysis", "compare", "load", "models", "tasks", "train", "training"]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ class Unbroken:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
 
-def settle_streams() -> None:
+def configure_streams() -> None:
     """Any text can be printed, whatever the terminal's alphabet, and whoever has closed its end."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
@@ -47,7 +47,7 @@ def settle_streams() -> None:
 def run() -> None:
     # Threads that spin while they wait for each other cost a busy machine several times the work; set before torch.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    settle_streams()
+    configure_streams()
     try:
         from icecore.cli import main  # takes a while, in which Ctrl-C may come
 

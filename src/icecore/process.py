@@ -6,7 +6,7 @@ import sys
 
 
 @functools.cache
-def settle() -> None:
+def configure_process() -> None:
     """Make results reproducible and memory cheap to reuse. Safe to call again."""
     keep_freed_memory()
     touch_vector_math()

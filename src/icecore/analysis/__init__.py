@@ -3,13 +3,13 @@
 from icecore.analysis.attention import attention_maps, induction_scores
 from icecore.analysis.capacity import capacity
 from icecore.analysis.circles import circles, distance_irrelevance, gradient_symmetricity
-from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
+from icecore.analysis.errors import accuracy_by_position, errors_by_length, wrong_items
 from icecore.analysis.moments import explained, moments_of
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, predict_with
 
 __all__ = [
-    "accuracy_by_place",
+    "accuracy_by_position",
     "accuracy_curve",
     "attention_maps",
     "basis_of",

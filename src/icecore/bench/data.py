@@ -1,4 +1,4 @@
-"""How fast batches are sampled, against the plain Python twin of the same distribution."""
+"""How fast batches are sampled, against the plain Python reference of the same distribution."""
 
 import random
 import time
@@ -15,7 +15,7 @@ PLAIN_BLOCK = 2_000
 
 @dataclass(frozen=True)
 class DataRate:
-    """Items to train on per second, test items rejected, of the sampler and of its plain twin."""
+    """Items to train on per second, test items rejected, of the sampler and of its reference."""
 
     task: str
     items_per_s: float

@@ -7,9 +7,9 @@ from typing import ClassVar
 import torch
 import torch.nn.functional as F
 
-from icecore.bench.baseline import gpt2_without_cache, updates
-from icecore.bench.floor import Product, floor_seconds, operations, seconds_of
-from icecore.bench.train import plain_steps, seconds_per_call, time_ours
+from icecore.bench.lower_bound import Product, lower_bound_seconds, operations, seconds_of
+from icecore.bench.train import reference_steps, seconds_per_call, time_ours
+from icecore.bench.user_loop import gpt2_without_cache, updates
 from icecore.models import Transformer
 from icecore.tasks import Batch, Task
 from icecore.training import Precision, RunConfig, config_of
@@ -40,7 +40,7 @@ class RandomText(Task):
         tokens = torch.randint(self.vocabulary, (count, self.window + 1), generator=generator, device=generator.device)
         return Batch(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), torch.ones_like(tokens[:, 1:]).bool())
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         return {"chance": 1 / self.vocabulary}
 
 
@@ -59,8 +59,8 @@ class LanguageRate:
     gflop: float  # of a step's matrix products, attention's among them
     product_tflops: float  # of a large product, measured in this run
     share_of_product_rate: float
-    floor_ms: float  # the matrix products alone, without attention
-    plain_ms: float | None  # None: out of memory
+    lower_bound_ms: float  # the matrix products alone, without attention
+    reference_ms: float | None  # None: out of memory
     huggingface_ms: float | None  # in bfloat16 by autocast on a GPU
 
 
@@ -93,15 +93,15 @@ def bench_case(
 ) -> LanguageRate:
     task = RandomText(window=512 if device.type == "cuda" else 128)
     config = config_of(task, model, trainable, precision=precision, steps=200_000)
-    optimization = config.optimization
+    training = config.training
     ours, peak, counts = time_ours(config, device, seconds)
-    flop = operations(counts) + attention_operations(model, optimization.batch, task.window)
+    flop = operations(counts) + attention_operations(model, training.batch, task.window)
     with Precision.fp32.in_matrix_products():
-        plain = ms_if_it_fits(lambda: plain_steps(config, device), seconds, device)
+        plain = ms_if_it_fits(lambda: reference_steps(config, device), seconds, device)
     with precision.in_matrix_products():
         huggingface = ms_if_it_fits(lambda: huggingface_step(config, task, device), seconds, device)
-        floor = floor_seconds(counts, device)
-    tokens = optimization.batch * task.window
+        lower_bound = lower_bound_seconds(counts, device)
+    tokens = training.batch * task.window
     return LanguageRate(
         model.width,
         model.layers,
@@ -114,8 +114,8 @@ def bench_case(
         gflop=flop / 1e9,
         product_tflops=rate / 1e12,
         share_of_product_rate=flop / ours / rate,
-        floor_ms=1e3 * floor,
-        plain_ms=plain,
+        lower_bound_ms=1e3 * lower_bound,
+        reference_ms=plain,
         huggingface_ms=huggingface,
     )
 
@@ -135,13 +135,13 @@ def attention_operations(model: Transformer, batch: int, window: int) -> int:
 
 def huggingface_step(config: RunConfig, task: RandomText, device: torch.device) -> Callable[[], None]:
     """A step of `GPT2LMHeadModel` as a careful user takes it: fused attention, on a GPU in bfloat16 by autocast."""
-    network = gpt2_without_cache(config.model, config.sizes)
+    network = gpt2_without_cache(config.model, config.dims)
     torch.nn.Module.to(network, device)
-    update = updates(network, config.trainable, config.optimization)
+    update = updates(network, config.trainable, config.training)
     generator = torch.Generator(device).manual_seed(0)
 
     def step() -> None:
-        batch = task.draw(config.optimization.batch, generator)
+        batch = task.draw(config.training.batch, generator)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             logits = network(batch.tokens).logits
         update(F.cross_entropy(logits.flatten(0, 1).float(), batch.targets.flatten()))

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by kind of kernel: of the plain twin and of ours."""
+"""Where the time of a step goes, by kind of kernel: of the reference and of ours."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from icecore.bench.train import Case, OurSteps, config_for, plain_steps, seconds_per_call, wait
+from icecore.bench.train import Case, OurSteps, config_for, reference_steps, seconds_per_call, wait
 from icecore.training import Precision
 
 # The first that a kernel's name has in it; on the CPU, an operator's name.
@@ -47,10 +47,10 @@ class Profile:
 
 
 def profile_case(case: Case, device: torch.device, precision: Precision) -> Iterator[Profile]:
-    """The plain twin, in float32 and padded; then ours."""
+    """The reference, in float32 and padded; then ours."""
     config = config_for(case, precision)
     with Precision.fp32.in_matrix_products():
-        yield profile_steps(case, "plain twin", Precision.fp32, plain_steps(config, device), 1, device)
+        yield profile_steps(case, "reference", Precision.fp32, reference_steps(config, device), 1, device)
     with precision.in_matrix_products():
         ours = OurSteps(config, device)
         ours.warm_up()

@@ -1,4 +1,4 @@
-"""Training speed: ms per seed-step beside the floor of its matrix products, the plain twin and a user's own loop."""
+"""Training speed: ms per seed-step, beside the lower bound of its matrix products, the reference and a user's loop."""
 
 import dataclasses
 import itertools
@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from icecore.bench.baseline import baseline_step
-from icecore.bench.floor import Product, floor_seconds, operations, products_in
+from icecore.bench.lower_bound import Product, lower_bound_seconds, operations, products_in
+from icecore.bench.user_loop import user_step
 from icecore.models import MODELS, Model
 from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Task, make_task
@@ -74,10 +74,10 @@ class TrainRate:
     ms_per_seed_step: float
     peak_gb: float | None  # of the GPU's memory
     gflop: float  # of the matrix products of one seed's step
-    floor_ms: float
-    plain_ms: float
+    lower_bound_ms: float
+    reference_ms: float
     huggingface_ms: float
-    share_of_floor: float  # of our time
+    share_of_lower_bound: float  # of our time
 
 
 def cases_for(device: torch.device, task: str | None = None, width: int | None = None) -> list[Case]:
@@ -105,34 +105,34 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
     config = config_for(case, precision)
     ours, peak, counts = time_ours(config, device, seconds)
     with Precision.fp32.in_matrix_products():
-        plain = seconds_per_call(plain_steps(config, device), seconds, device)
-        baseline = baseline_step(config.task, config.model, config.sizes, config.trainable, config.optimization, device)
+        plain = seconds_per_call(reference_steps(config, device), seconds, device)
+        baseline = user_step(config.task, config.model, config.dims, config.trainable, config.training, device)
         user = seconds_per_call(baseline, seconds, device)
     with precision.in_matrix_products():
-        floor = floor_seconds(counts, device)
+        lower_bound = lower_bound_seconds(counts, device)
     return TrainRate(
         case.task,
         case.model,
         case.width,
         case.trainable,
         case.seeds,
-        config.optimization.batch,
+        config.training.batch,
         precision,
         ms_per_seed_step=1e3 * ours / case.seeds,
         peak_gb=peak,
         gflop=operations(counts) / 1e9 / case.seeds,
-        floor_ms=1e3 * floor / case.seeds,
-        plain_ms=1e3 * plain / case.seeds,
+        lower_bound_ms=1e3 * lower_bound / case.seeds,
+        reference_ms=1e3 * plain / case.seeds,
         huggingface_ms=1e3 * user,
-        share_of_floor=floor / ours,
+        share_of_lower_bound=lower_bound / ours,
     )
 
 
-def plain_steps(config: RunConfig, device: torch.device) -> Callable[[], None]:
-    """Takes one more step of the plain twin, each time it is called."""
-    population = Population(config.model, config.sizes, config.seeds, config.trainable, device, engine=ReferenceEngine)
-    steps = Steps(population, config.optimization)
-    stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
+def reference_steps(config: RunConfig, device: torch.device) -> Callable[[], None]:
+    """Takes one more step of the reference, each time it is called."""
+    population = Population(config.model, config.dims, config.seeds, config.trainable, device, engine=ReferenceEngine)
+    steps = Steps(population, config.training)
+    stream = Stream(config.task, config.training.batch, config.data_seed, device)
     numbers = itertools.count()
     return lambda: steps.take(population.prepare(stream.batch_at(next(numbers))))
 

@@ -1,4 +1,4 @@
-"""`icecore analyze`: look inside a run."""
+"""`icecore analyze`: context inside a run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.progress import watching_stages
 from icecore.cli.runs import RUN, require_elsewhere
-from icecore.cli.watching import watching_stages
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ def analyze_command(
     ),
     prompt: str | None = typer.Option(None, help="Of attention: a prompt in the task's notation, such as 'a 1 b 2 a'."),
     items: int = typer.Option(1000, min=1, help="Of causal, attention and functions of yours: how many test items."),
-    place: str | None = typer.Option(
+    activation: str | None = typer.Option(
         None,
-        help="Of causal: edit the stream at this place alone, such as embedding or block0.stream. Default: at all.",
+        help="For causal: edit only this activation, such as embedding or block0.stream. Default: the whole stream.",
     ),
     components: str | None = typer.Option(
         None, help="Of modular's figure: two principal components, such as 1,3. Default: the most circular pair."
@@ -43,7 +43,7 @@ def analyze_command(
     """Look inside a trained run. Every measurement has its control beside it: the same body before training.
 
     variance: how much of the residual stream its top 10 directions and neurons hold (Table 4). causal: accuracy when
-    the stream keeps, or loses, its top k directions. attention: the heads that look things up (Figure 2). modular:
+    the stream keeps, or loses, its top k directions. attention: the heads that context things up (Figure 2). modular:
     circles in the embedding of modular addition (Figure 3). readout: the best that an unembedding alone can do,
     solved. capacity: memorized bits (Table 3).
 
@@ -51,12 +51,12 @@ def analyze_command(
     dict of them. It is called with the trained parameters and with those before training.
     """
     from icecore.analysis.moments import POSITIONS
-    from icecore.process import settle
-    from icecore.reporting.inside import Look, Request, Subject, chosen, draw, look_inside
+    from icecore.process import configure_process
+    from icecore.reporting.inside import AnalysisContext, AnalysisOptions, AnalyzedRun, chosen, draw, look_inside
     from icecore.store import provenance, remember_source, require_writable, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
-    settle()
+    configure_process()
     remember_source()
     require_elsewhere(run, out, figures)
     if out is not None:
@@ -65,15 +65,16 @@ def analyze_command(
         raise unknown_name("choice of positions", positions, list(POSITIONS))
     pair = None if components is None else parse_components(components)
     config, population = RunFolder(run).load(pick_device(device))
-    subject = Subject.of(config, population, config.seeds[0] if seed is None else seed)
-    analyses = chosen(subject, [] if what is None else [word.strip() for word in what.split(",")])
-    with watching_stages() as tell:
-        look = Look(subject, Request(positions, items, place, prompt, pair), tell)
-        found = dict(look_inside(look, analyses.values()))
+    analyzed = AnalyzedRun.of(config, population, config.seeds[0] if seed is None else seed)
+    analyses = chosen(analyzed, [] if what is None else [word.strip() for word in what.split(",")])
+    with watching_stages() as on_progress:
+        options = AnalysisOptions(positions, items, activation, prompt, pair)
+        context = AnalysisContext(analyzed, options, on_progress)
+        found = dict(look_inside(context, analyses.values()))
     files: list[Path] = []
     if figures is not None:
         try:
-            files = draw(look, analyses.values(), found, figures)
+            files = draw(context, analyses.values(), found, figures)
         except OSError as error:
             raise InputError(
                 f"cannot write into {figures}: {error.strerror or error}; choose another folder"

@@ -47,7 +47,7 @@ def command(
         What.train,
         help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
         "alike in fp32 and in --precision (bf16). profile: where a step's time goes, by kind of kernel, ours and the "
-        "plain twin's. language: a step of language modeling, in tokens a second.",
+        "reference's. language: a step of language modeling, in tokens a second.",
     ),
     task: str | None = typer.Option(None, help="This task alone (precision: default needle)."),
     width: int | None = typer.Option(None, help="Of train, profile and language: this width alone."),
@@ -59,13 +59,13 @@ def command(
     out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Time icecore against its plain twins, in one run on this machine.
+    """Time icecore against its references, in one run on this machine.
 
-    For a training step, beside ours: the floor (its matrix products alone, measured at their shapes), the plain twin
-    (the model as it is written, float32, padded), and a user's own loop (GPT2LMHeadModel or torch's LSTM, float32,
-    padded, items from plain Python; needs the extra huggingface). All are ms for one step of one seed.
+    For a training step, beside ours: the lower bound (its matrix products alone, measured at their shapes), the
+    reference implementation (the model as it is written, float32, padded), and a user's own loop (GPT2LMHeadModel or
+    torch's LSTM, float32, padded, items from plain Python; needs the extra huggingface). All in ms per step and seed.
     """
-    from icecore.process import settle
+    from icecore.process import configure_process
     from icecore.store import remember_source, require_writable
 
     for flag in ("task", "width", "layers", "steps", "seconds", *ON_A_DEVICE):
@@ -74,7 +74,7 @@ def command(
         require(not is_given or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
     if out is not None:
         require_writable(out)
-    settle()
+    configure_process()
     remember_source()
     if what is What.data:
         bench_data(json)
@@ -207,5 +207,5 @@ def bench_profile(
             ("all kernels", *(f"{sum(way.by_kind.values()):,.0f}" for way in (plain, ours))),
             ("wall", *(f"{way.wall_us:,.0f}" for way in (plain, ours))),
         ]
-        headings = ("", f"plain twin, {plain.precision}", f"ours, {ours.precision}")
+        headings = ("", f"reference, {plain.precision}", f"ours, {ours.precision}")
         print_table(Table(title, headings, rows, left=("",)))

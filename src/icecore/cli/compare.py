@@ -28,11 +28,11 @@ from icecore.cli.train import (
     STEPS,
     WARMUP_STEPS,
     WEIGHT_DECAY,
+    explicit_options,
     find_body,
     kind_of,
     make_body,
     parse_seeds,
-    said,
 )
 from icecore.errors import InputError, require
 
@@ -85,7 +85,7 @@ def command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """What can a random body do on this task? Floors, the unembedding alone, embeddings, everything, side by side.
+    """What can a random body do on this task? Baselines, the unembedding alone, embeddings, everything, side by side.
 
     For a task of your own, in minutes on two cores: icecore compare my_task.py:MyTask --widths 16,64 --init matched
     --steps 1000 --batch 128 --lr 0.005 --warmup-steps 100. A body of your own beside the transformer: --model
@@ -106,13 +106,13 @@ def command(
     of_task, of_model = settings_given(context, task, *classes.values())
     made = checked_task(task, preset, of_task)
     require(
-        type(made).loss_floors is Task.loss_floors,
+        type(made).loss_baselines is Task.loss_baselines,
         f"{made.name} is judged by its loss, and this compares accuracies: icecore reproduce --list has its figure",
     )
     require(len(classes) == 1 or widths is not None, "with several models give --widths, so that they have the same")
     of_any = {"layers": layers, "heads": heads, "init": init, "gain": gain, "position_init": position_init}
     bodies = bodies_at(made, preset, classes, parse_widths(widths), of_any | of_model)
-    optimization = said(
+    training = explicit_options(
         steps=steps,
         batch=batch,
         lr=lr,
@@ -123,12 +123,12 @@ def command(
     )
     chosen = parse_seeds(seeds)
     require_metric(metric, [made])
-    cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, optimization)
+    cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, training)
     for cell in cells:
         require_sound(cell.of_one_seed)  # what is wrong with one is told before the first trains
     files = [] if figure is None else files_at(figure, made.name)
     require_drawable(files)
-    if (advice := cells[0].of_one_seed.optimization.advice) is not None:
+    if (advice := cells[0].of_one_seed.training.advice) is not None:
         warn(advice)
     populations = [
         one for each in missing_of(cells, chosen, Records(out, warn), device, precision).values() for one in each
@@ -168,13 +168,13 @@ def show(
     print_table(table_of(cells, points, seeds, title), format)
     if format is Format.csv:
         return
-    floors = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.floors().items())
+    baselines = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.baselines().items())
     whose = "" if metric == "accuracy" else " of the accuracy"
-    print(f"\nfloors{whose}, which need no learning: {floors or 'none'}")
+    print(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]
     if others:
         print(f"measured too: {', '.join(f'--metric {name}' for name in others)}")
-    steps = sorted({cell.of_one_seed.optimization.steps for cell in cells})
+    steps = sorted({cell.of_one_seed.training.steps for cell in cells})
     print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 

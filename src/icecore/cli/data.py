@@ -43,11 +43,11 @@ def command(
     The test items of the preset 'released' are the authors', one for one and in their order. Every setting
     of the task is a flag: icecore data needle --max-pairs 4. See them with: icecore tasks needle.
     """
-    from icecore.process import settle
+    from icecore.process import configure_process
     from icecore.store import write_whole
     from icecore.training.imitation_target import with_target
 
-    settle()
+    configure_process()
     require(count is None or count >= 1, f"--count must be at least 1, got {count}")
     made = with_target(checked_task(task, preset, task_settings(context, task)))
     total, items = items_of(made, split, count, seed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, format_of, print_json, print_table
-from icecore.cli.watching import watching_many
+from icecore.cli.progress import watching_many
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """Train a random transformer's embeddings on four small tasks, and compare.
 
-    For each task: the best of a few rules that need no learning (floor), the unembedding alone trained on the
+    For each task: the best of a few rules that need no learning (baseline), the unembedding alone trained on the
     untouched body (one seed, 300 steps), embeddings trained around the frozen random body, and everything trained
     (three seeds each). Two cores take a few minutes.
     """
@@ -39,7 +39,7 @@ def command(
     if json:
         print_json({"rows": [dataclasses.asdict(row) for row in rows], "seconds": seconds, "picture": str(picture)})
         return
-    headings = ("task", "floor", "U only", "Random, 3 seeds", "Normal, 3 seeds")
+    headings = ("task", "baseline", "U only", "Random, 3 seeds", "Normal, 3 seeds")
     cells = [
         (row.task, *(", ".join(f"{100 * value:.1f}" for value in values) for values in columns_of(row))) for row in rows
     ]
@@ -47,10 +47,12 @@ def command(
     print_table(Table(title, headings, cells, left=("task",)), format_of(markdown, csv))
     if markdown or csv:
         return
-    print("floor: the best of a few rules that need no learning; U only: the unembedding alone, on the untouched body;")
+    print(
+        "baseline: the best of a few rules that need no learning; U only: the unembedding alone, on the untouched body;"
+    )
     print("Random: embeddings trained around a frozen random body; Normal: everything trained.")
     print(f"{seconds:.0f} s; the picture is {picture}")
 
 
 def columns_of(row: "Row") -> tuple[list[float], ...]:
-    return [row.floor], [row.unembed_only], row.random, row.normal
+    return [row.baseline], [row.unembed_only], row.random, row.normal

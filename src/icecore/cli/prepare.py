@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.watching import watching_stages
+from icecore.cli.progress import watching_stages
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
-    from icecore.sweeps.runner import Planned
+    from icecore.sweeps.runner import Job
 
 
 class Executor(StrEnum):
@@ -183,7 +183,7 @@ def require_bench(results: Path, device: str) -> None:
         raise unknown_name(f"device with a bench in {results}/bench", device, known)
 
 
-def list_missing(populations: "Sequence[Planned]", results: Path, device: str, json: bool) -> None:
+def list_missing(populations: "Sequence[Job]", results: Path, device: str, json: bool) -> None:
     from icecore.sweeps.estimates import bench_of
 
     bench = bench_of(results, device)

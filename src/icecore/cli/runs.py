@@ -19,7 +19,7 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from icecore.analysis.errors import OfLength, OfPlace
+    from icecore.analysis.errors import AccuracyByPosition, ErrorsByLength
     from icecore.tasks import Batch, Item, Task
     from icecore.training import RunConfig
 
@@ -51,14 +51,14 @@ def evaluate_command(
     Settings of the task are flags: a run can be measured on longer items, or on more of them (--test-size), as far
     as it has positions for them (icecore train --positions).
     """
-    from icecore.analysis.errors import accuracy_by_place, errors_by_length, wrong_items
-    from icecore.process import settle
+    from icecore.analysis.errors import accuracy_by_position, errors_by_length, wrong_items
+    from icecore.process import configure_process
     from icecore.store import write_whole
-    from icecore.training import RunFolder, Runs, pick_device
+    from icecore.training import RunFolder, TrainedRun, pick_device
     from icecore.training.loop import measured
     from icecore.training.population import predict
 
-    settle()
+    configure_process()
     require_elsewhere(run, errors)
     folder = RunFolder(run)
     config, population = folder.load(pick_device(device))
@@ -75,17 +75,17 @@ def evaluate_command(
             write_errors(stream, config.seeds, items, wrong, predictions, test)
     result = folder.result() | measured(task, test, predictions, loss)
     if settings:
-        result |= {"settings": settings, "floors": task.floors()}
+        result |= {"settings": settings, "baselines": task.baselines()}
         result.pop("train_accuracy", None)
     lengths = errors_by_length(items, wrong) if by_length else []
     if by_length:
         result["by_length"] = [dataclasses.asdict(each) for each in lengths]
-    places = accuracy_by_place(predictions, test) if by_place else []
+    places = accuracy_by_position(predictions, test) if by_place else []
     if by_place:
         result["by_place"] = [dataclasses.asdict(each) for each in places]
     if settings and not json:
         print(f"on {', '.join(f'{name} {value}' for name, value in settings.items())}")
-    report(Runs(config, result, population, [], run), json)
+    report(TrainedRun(config, result, population, [], run), json)
     if by_length and not json:
         print_lengths(config.seeds, lengths)
     if by_place and not json:
@@ -108,12 +108,12 @@ def other_task(config: "RunConfig", settings: dict[str, str]) -> "Task":
 
     task = with_target(with_settings(config.task, settings))
     require(
-        task.vocab_size == config.sizes.vocab_size,
-        f"the run knows {config.sizes.vocab_size} tokens, and with these settings {task.name} has {task.vocab_size}",
+        task.vocab_size == config.dims.vocab_size,
+        f"the run knows {config.dims.vocab_size} tokens, and with these settings {task.name} has {task.vocab_size}",
     )
     require(
-        task.max_length <= config.sizes.positions,
-        f"the run has {config.sizes.positions} positions, and with these settings items have up to {task.max_length} "
+        task.max_length <= config.dims.n_positions,
+        f"the run has {config.dims.n_positions} positions, and with these settings items have up to {task.max_length} "
         f"tokens: train one with --positions {task.max_length}",
     )
     return task
@@ -132,11 +132,14 @@ def write_errors(
 
     for seed, place in wrong.nonzero().tolist():
         scored = test.scored[place]
-        both = {"wanted": test.targets[place][scored].tolist(), "said": predictions[seed, place][scored].tolist()}
+        both = {
+            "wanted": test.targets[place][scored].tolist(),
+            "said": predictions[seed, place][scored].tolist(),
+        }
         stream.write(json.dumps({"seed": seeds[seed], **items[place]._asdict(), **both}) + "\n")
 
 
-def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None:
+def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[ErrorsByLength]") -> None:
     shown = [each for each in lengths if any(each.wrong)]
     none_wrong = counted(len(lengths) - len(shown), "length")
     title = f"\nWrong items by the tokens of their prompts; of {none_wrong} no item is wrong"
@@ -149,7 +152,7 @@ def print_lengths(seeds: "Sequence[int]", lengths: "Sequence[OfLength]") -> None
     print_table(Table(title, headings, rows, left=(answers,)))
 
 
-def print_places(seeds: "Sequence[int]", places: "Sequence[OfPlace]") -> None:
+def print_places(seeds: "Sequence[int]", places: "Sequence[AccuracyByPosition]") -> None:
     title = "\nAccuracy by the place of a token among those that are scored of its item"
     rows = [(str(each.place), f"{each.items:,}", *(f"{value:.4f}" for value in each.accuracy)) for each in places]
     print_table(Table(title, ("place", "items", *(f"seed {seed}" for seed in seeds)), rows))
@@ -272,7 +275,7 @@ def export_command(
     config, population = RunFolder(run).load(torch.device("cpu"))
     chosen = config.seeds[0] if seed is None else seed
     index = index_of(chosen, config.seeds)
-    network = config.model.to_huggingface(config.sizes, population.parameters(index))
+    network = config.model.to_huggingface(config.dims, population.parameters(index))
     tokenizer = None
     if isinstance(config.task, Language):
         tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)

@@ -38,7 +38,7 @@ def command(
     icecore sample runs/language/0123456789ab --prompt "Mia had a kite" --temperature .7
     """
     from icecore.models.sampling import Sampling, continuations
-    from icecore.process import settle
+    from icecore.process import configure_process
     from icecore.text import TextOfTokens, load_tokenizer
     from icecore.text.formats import END
     from icecore.training import RunFolder, index_of, pick_device
@@ -47,7 +47,7 @@ def command(
     require(count >= 1, f"--count must be at least 1, got {count}")
     sampling = Sampling(temperature, top_p, seed)
     require(is_text(prompt), "--prompt is not UTF-8; give it in UTF-8")
-    settle()
+    configure_process()
     config, population = RunFolder(run).load(pick_device(device))
     task = language_of(config)
     chosen = config.seeds[0] if which is None else which

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.watching import watching_many
+from icecore.cli.progress import watching_many
 from icecore.errors import unknown_name
 
 if TYPE_CHECKING:
-    from icecore.sweeps.runner import Planned
+    from icecore.sweeps.runner import Job
     from icecore.training import ProgressCallback
 
 
@@ -51,15 +51,15 @@ def experiment_names(names: Sequence[str]) -> list[str]:
 
 @contextlib.contextmanager
 def told_of_progress(
-    populations: "Sequence[Planned]",
-) -> "Iterator[tuple[Callable[[Planned], ProgressCallback], Callable[[Planned, list[float]], None]]]":
+    populations: "Sequence[Job]",
+) -> "Iterator[tuple[Callable[[Job], ProgressCallback], Callable[[Job, list[float]], None]]]":
     """What a runner tells of populations as they begin, train and end, shown while the block runs."""
     with watching_many(sum(population.seed_steps for population in populations)) as progress:
 
-        def watch_of(population: "Planned") -> "ProgressCallback":
+        def watch_of(population: "Job") -> "ProgressCallback":
             return progress.begin(population.label, population.seed_steps)
 
-        def on_done(population: "Planned", accuracy: list[float]) -> None:
+        def on_done(population: "Job", accuracy: list[float]) -> None:
             values = " ".join(f"{value:.4f}" for value in accuracy)
             progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
 

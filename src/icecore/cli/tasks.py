@@ -23,9 +23,9 @@ def command(
     ),
     json: bool = JSON_OPTION,
 ) -> None:
-    """List the tasks: versions, presets, vocabulary, length, and floors.
+    """List the tasks: versions, presets, vocabulary, length, and baselines.
 
-    A floor is the accuracy of a simple rule that needs no learning, mostly counted on the test items: a trained
+    A baseline is the accuracy of a simple rule that needs no learning, mostly counted on the test items: a trained
     model says something only above it. With other settings: icecore tasks needle --max-pairs 4.
     """
     from icecore.tasks import TASKS, find_task
@@ -47,11 +47,11 @@ def command(
                 ", ".join(row["presets"]),
                 f"{row['vocab_size']:,}",
                 str(row["max_length"]),
-                floors_in_words(row["floors"]),
+                baselines_in_words(row["baselines"]),
             )
             for row in descriptions
         ]
-        headings = ("task", "version", "presets", "vocabulary", "length", "floors: what needs no learning")
+        headings = ("task", "version", "presets", "vocabulary", "length", "baselines: what needs no learning")
         print_table(Table("Tasks, with the preset 'released'", headings, rows, (headings[0], "presets", headings[-1])))
         print("\nicecore tasks TASK shows a task's example and settings.")
 
@@ -67,7 +67,7 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
             "presets": list(task.presets),
             "vocab_size": task.vocab_size,
             "max_length": task.max_length,
-            "floors": task.floors(),
+            "baselines": task.baselines(),
         }
     except (Exception, SystemExit) as error:  # of a user's task, whatever its code may raise
         if isinstance(error, InputError) or task_class.source_text is None:
@@ -77,8 +77,8 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
         ) from error
 
 
-def floors_in_words(floors: dict[str, float]) -> str:
-    words = [f"{name.replace('_', ' ')} {value:.5g}".replace(" 0.", " .") for name, value in floors.items()]
+def baselines_in_words(baselines: dict[str, float]) -> str:
+    words = [f"{name.replace('_', ' ')} {value:.5g}".replace(" 0.", " .") for name, value in baselines.items()]
     return ", ".join(words) or "(from the prepared text)"
 
 
@@ -106,7 +106,7 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
     print(f"\nwith {given or 'the settings released'}:")
     print(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
-    print(f"floors: {floors_in_words(description['floors'])}")
+    print(f"baselines: {baselines_in_words(description['baselines'])}")
     if rejected is not None:
         print(rejected)
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.progress import watching
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
-from icecore.cli.watching import watching
 from icecore.errors import InputError, require
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
-    from icecore.models import Model, Sizes
+    from icecore.models import Model, ModelDims
     from icecore.tasks import Task
-    from icecore.training import Runs
+    from icecore.training import TrainedRun
 
 
 # Options that are also those of `icecore compare`.
@@ -97,7 +97,7 @@ def command(
     accumulate: int = typer.Option(1, help="Compute each batch in so many parts: less memory, the same result."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Train only what is named and freeze the rest; save the run; report test accuracy beside the floors.
+    """Train only what is named and freeze the rest; save the run; report test accuracy beside the baselines.
 
     Every setting of the task is a flag as well: icecore train needle --max-pairs 4; so are those of a model of your
     own. A killed run goes on with --resume, and on the CPU ends with the same bits; a complete run is shown, not
@@ -107,9 +107,9 @@ def command(
     train needle
     """
     from icecore.models import is_shipped
-    from icecore.own_files import load_function, of_the_users
     from icecore.training import Intervals, config_of, pick_device, pick_precision, train_config
     from icecore.training.probes import named_probes
+    from icecore.user_code import load_function, reraise_user_error
 
     model_class = find_body(model)
     of_task, of_model = settings_given(context, task, model_class)
@@ -117,7 +117,7 @@ def command(
     of_any = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain}
     given = of_any | {"position_init": position_init} | of_model
     chosen = make_body(made, preset, model, model_class, given)
-    optimization = said(
+    training = explicit_options(
         steps=steps,
         batch=batch,
         lr=lr,
@@ -126,7 +126,7 @@ def command(
         schedule=schedule,
         clip=clip,
     )
-    settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **optimization}
+    settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **training}
     if phases is not None:
         is_given = context.get_parameter_source("trainable")
         require(steps is None, "--phases has the steps of each phase: drop --steps")
@@ -140,13 +140,13 @@ def command(
     is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
     if is_first:
         for phase in config.phases:
-            announce(chosen, config.sizes, phase.trainable)
-            if (advice := phase.optimization.advice) is not None:
+            announce(chosen, config.dims, phase.trainable)
+            if (advice := phase.training.advice) is not None:
                 warn(advice)
         warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
     with (
         watching(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
-        contextlib.nullcontext() if is_shipped(chosen) else of_the_users(f"{model} failed in training"),
+        contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every)
         runs = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
@@ -175,17 +175,17 @@ def parse_phases(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def said(**given: Any) -> dict[str, Any]:
+def explicit_options(**given: Any) -> dict[str, Any]:
     """What was given; the rest is the preset's."""
     return {name: value for name, value in given.items() if value is not None}
 
 
-def announce(model: "Model", sizes: "Sizes", trainable: str) -> None:
+def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
     """Say on standard error what trains and what is frozen."""
     from icecore.models import trained_names
 
-    specs = model.specs(sizes)
-    trained = trained_names(model, sizes, trainable)
+    specs = model.specs(dims)
+    trained = trained_names(model, dims, trainable)
     roles = ", ".join(dict.fromkeys(specs[name].role for name in trained))
     total = sum(spec.size for spec in specs.values())
     count = sum(specs[name].size for name in trained)
@@ -197,7 +197,7 @@ def find_body(name: str) -> "type[Model]":
     from icecore.errors import unknown_name
     from icecore.models import MODELS, Transformer, find_model
     from icecore.models.check import require_class
-    from icecore.own_files import is_file
+    from icecore.user_code import is_file
 
     if name == LINEARIZED:
         return Transformer
@@ -212,11 +212,11 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
     """The model: the preset's settings for the task, and what was given on top."""
     from icecore.models import settings_of_model
     from icecore.models.check import require_made
-    from icecore.own_files import of_the_users
     from icecore.tasks.loading import parse_value
-    from icecore.training.presets import preset_model, preset_sizes
+    from icecore.training.presets import preset_dims, preset_model
+    from icecore.user_code import reraise_user_error
 
-    with of_the_users(f"the types of {model_class.__name__}'s fields cannot be had"):
+    with reraise_user_error(f"the types of {model_class.__name__}'s fields cannot be had"):
         kinds = get_type_hints(model_class)
     fields = settings_of_model(model_class)
     values = preset_model(task, model_class, preset)
@@ -227,7 +227,7 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
             require(key in fields, f"the model {name} has no {key}; drop --{key.replace('_', '-')}")
             is_text = isinstance(value, str) and kinds[key] is not str
             values[key] = parse_value(key, value, kinds[key]) if is_text else value
-    return require_made(model_class, values, preset_sizes(task))
+    return require_made(model_class, values, preset_dims(task))
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -254,7 +254,7 @@ def kind_of(model: "Model") -> str:
 HEADINGS = {"loss_per_byte": "nats a byte"}
 
 
-def report(runs: "Runs", json: bool) -> None:
+def report(runs: "TrainedRun", json: bool) -> None:
     result = runs.result
     if json:
         print_json({"run": str(runs.path), "run_id": runs.config.run_id, **result})
@@ -270,9 +270,9 @@ def report(runs: "Runs", json: bool) -> None:
     ]
     headings = ("seed", *(HEADINGS.get(name, name.replace("_", " ")) for name in names), "test loss")
     print_table(Table(title, headings, rows))
-    for kind in ("floors", "loss_floors"):
-        floors = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
-        if floors or kind == "floors":
-            print(f"{kind.replace('_', ' ')}: {floors or 'none'}")
+    for kind in ("baselines", "loss_baselines"):
+        baselines = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
+        if baselines or kind == "baselines":
+            print(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
     print(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
     print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; kept in {runs.path}")

@@ -1,12 +1,12 @@
-"""The models. Each is a frozen dataclass of its sizes; its parameters are a dict, apart from it."""
+"""The models. Each is a frozen dataclass of its dims; its parameters are a dict, apart from it."""
 
 from icecore.errors import unknown_name
 from icecore.models.base import (
     Model,
+    ModelDims,
     Parameters,
+    ParameterSpec,
     Positions,
-    Sizes,
-    Spec,
     count_parameters,
     device_of,
     hidden_with,
@@ -21,7 +21,7 @@ from icecore.models.initializers import Constant, Initializer, Normal, Orthogona
 from icecore.models.lstm import LSTM
 from icecore.models.roles import trained_names
 from icecore.models.transformer import Transformer
-from icecore.own_files import is_file, load_class
+from icecore.user_code import is_file, load_class
 
 SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM)
 MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
@@ -48,13 +48,13 @@ __all__ = [
     "Constant",
     "Initializer",
     "Model",
+    "ModelDims",
     "Normal",
     "Orthogonal",
+    "ParameterSpec",
     "Parameters",
     "Positions",
     "Sinusoidal",
-    "Sizes",
-    "Spec",
     "Transformer",
     "Uniform",
     "count_parameters",

@@ -27,15 +27,15 @@ Decoder = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ModelDims:
     """What a model must know of its task: the number of tokens, and how many positions it can tell apart."""
 
     vocab_size: int
-    positions: int
+    n_positions: int
 
 
 @dataclass(frozen=True)
-class Spec:
+class ParameterSpec:
     """One parameter: its shape, its role, and how it begins."""
 
     shape: tuple[int, ...]
@@ -83,7 +83,7 @@ class Model(abc.ABC):
         cls.source_file = cls.source_text = None
 
     @abc.abstractmethod
-    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+    def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         """Return every parameter's spec, by name."""
 
     @abc.abstractmethod
@@ -148,7 +148,7 @@ class Model(abc.ABC):
 
         return step, None
 
-    def to_huggingface(self, _sizes: Sizes, _parameters: Parameters, /) -> Any:
+    def to_huggingface(self, _sizes: ModelDims, _parameters: Parameters, /) -> Any:
         """Return the same network as a model of transformers, with equal logits."""
         raise InputError(f"the model {self.name} cannot be exported to Hugging Face: transformers has no such network")
 
@@ -183,8 +183,8 @@ def device_of(parameters: Parameters) -> torch.device:
 
 def parameter_of_role(model: Model, parameters: Parameters, role: str) -> Tensor:
     """Return the model's only parameter with this role."""
-    sizes = Sizes(3, 3)  # names and roles do not depend on them
-    names = [name for name, spec in model.specs(sizes).items() if spec.role == role]
+    dims = ModelDims(3, 3)  # names and roles do not depend on them
+    names = [name for name, spec in model.specs(dims).items() if spec.role == role]
     require(len(names) == 1, f"{model.name} must have one parameter with the role '{role}', has {len(names)}")
     return parameters[names[0]]
 
@@ -198,12 +198,12 @@ def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
     return [field for field in dataclasses.fields(cast(Any, model_class)) if field.init]
 
 
-def initialize(model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
+def initialize(model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
     """Return the initial parameters of a seed, on the CPU. Each parameter has a random stream of its own."""
-    return {name: initial_value(spec, name, seed) for name, spec in model.specs(sizes).items()}
+    return {name: initial_value(spec, name, seed) for name, spec in model.specs(dims).items()}
 
 
-def initial_value(spec: Spec, name: str, seed: int) -> Tensor:
+def initial_value(spec: ParameterSpec, name: str, seed: int) -> Tensor:
     value = spec.initializer(spec.shape, make_generator(seed, "init", name))
     is_right = isinstance(value, Tensor) and tuple(value.shape) == spec.shape and value.dtype == torch.float32
     require(is_right, f"the initializer of {name} must return a float32 tensor of shape {spec.shape}")
@@ -231,16 +231,16 @@ def same_forward_pass(model: Model, other: type[Model]) -> bool:
     ]
     if any(getattr(made, name) is not getattr(other, name) for name in methods if name not in NOT_COMPUTING):
         return False
-    sizes = Sizes(3, 3)
+    dims = ModelDims(3, 3)
     plain = other(**{name: getattr(model, name) for name in settings_of_model(other)})
-    shapes = [{name: (spec.shape, spec.role) for name, spec in each.specs(sizes).items()} for each in (model, plain)]
+    shapes = [{name: (spec.shape, spec.role) for name, spec in each.specs(dims).items()} for each in (model, plain)]
     return shapes[0] == shapes[1]
 
 
-def count_parameters(model: Model, sizes: Sizes) -> dict[str, int]:
+def count_parameters(model: Model, dims: ModelDims) -> dict[str, int]:
     """Return how many parameters each role has."""
     counts = dict.fromkeys(model.roles, 0)
-    for spec in model.specs(sizes).values():
+    for spec in model.specs(dims).values():
         counts[spec.role.split("/")[0]] += spec.size
     return counts
 

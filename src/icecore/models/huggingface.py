@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.models.base import Parameters, Sizes
+from icecore.models.base import ModelDims, Parameters
 from icecore.models.transformer import NORM_EPSILON, Transformer
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ SAME = {
 }
 
 
-def to_huggingface(model: Transformer, sizes: Sizes, parameters: Parameters) -> "GPT2LMHeadModel":
+def to_huggingface(model: Transformer, dims: ModelDims, parameters: Parameters) -> "GPT2LMHeadModel":
     """A GPT2LMHeadModel with these weights."""
-    network = new_gpt2(model, sizes).eval()
+    network = new_gpt2(model, dims).eval()
     network.load_state_dict(gpt2_state(model, parameters))
     return network
 
@@ -35,7 +35,7 @@ def to_huggingface_tokenizer(tokenizer: "Tokenizer", end: str) -> "PreTrainedTok
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=end, eos_token=end)
 
 
-def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":
+def new_gpt2(model: Transformer, dims: ModelDims) -> "GPT2LMHeadModel":
     """A GPT2LMHeadModel of that shape, with its own initial weights and without dropout."""
     transformers = import_transformers()
     require(
@@ -43,8 +43,8 @@ def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":
         f"GPT-2 has softmax attention; a model with attention '{model.attention}' cannot be exported",
     )
     config = transformers.GPT2Config(
-        vocab_size=sizes.vocab_size,
-        n_positions=sizes.positions,
+        vocab_size=dims.vocab_size,
+        n_positions=dims.n_positions,
         n_embd=model.width,
         n_layer=model.layers,
         n_head=model.heads,
@@ -59,8 +59,8 @@ def new_gpt2(model: Transformer, sizes: Sizes) -> "GPT2LMHeadModel":
     return transformers.GPT2LMHeadModel(config)
 
 
-def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, dict[str, Tensor]]:
-    """The model, its sizes and its parameters, of a GPT2LMHeadModel."""
+def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, ModelDims, dict[str, Tensor]]:
+    """The model, its dims and its parameters, of a GPT2LMHeadModel."""
     config = network.config
     for name, ours in SAME.items():
         theirs = getattr(config, name)
@@ -70,7 +70,7 @@ def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, di
         wide in (None, 4 * config.n_embd), f"icecore's MLPs are 4 times as wide as the stream, the model's is {wide}"
     )
     model = Transformer(width=config.n_embd, layers=config.n_layer, heads=config.n_head)
-    sizes = Sizes(vocab_size=config.vocab_size, positions=config.n_positions)
+    dims = ModelDims(vocab_size=config.vocab_size, n_positions=config.n_positions)
     state = network.state_dict()
     parameters: dict[str, Tensor] = {}
     for name, (key, part) in names_of_gpt2(model).items():
@@ -80,7 +80,7 @@ def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, Sizes, di
         if is_transposed(key):
             value = value.T
         parameters[name] = value.clone().contiguous()
-    return model, sizes, parameters
+    return model, dims, parameters
 
 
 def names_of_gpt2(model: Transformer) -> dict[str, tuple[str, int | None]]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models.base import Hook, Model, Parameters, Sizes, Spec, require_size, same_forward_pass
+from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec, require_size, same_forward_pass
 from icecore.models.initializers import Uniform
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ class LSTM(Model):
         require_size("width", self.width)
         require_size("layers", self.layers)
 
-    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+    def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         width, uniform = self.width, Uniform(1 / math.sqrt(self.width))
         specs = {
-            "token": Spec((sizes.vocab_size, width), "token", 1.0),
-            "unembed": Spec((sizes.vocab_size, width), "unembed", uniform),
-            "unembed_bias": Spec((sizes.vocab_size,), "unembed", uniform),
+            "token": ParameterSpec((dims.vocab_size, width), "token", 1.0),
+            "unembed": ParameterSpec((dims.vocab_size, width), "unembed", uniform),
+            "unembed_bias": ParameterSpec((dims.vocab_size,), "unembed", uniform),
         }
         for layer in range(self.layers):
             for part in ("input", "hidden"):
-                specs[f"layer{layer}.{part}.weight"] = Spec((4 * width, width), "recurrent", uniform)
+                specs[f"layer{layer}.{part}.weight"] = ParameterSpec((4 * width, width), "recurrent", uniform)
             for part in ("input", "hidden"):
-                specs[f"layer{layer}.{part}.bias"] = Spec((4 * width,), "recurrent", uniform)
+                specs[f"layer{layer}.{part}.bias"] = ParameterSpec((4 * width,), "recurrent", uniform)
         return specs
 
     def weights(self, parameters: Parameters) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from icecore.errors import InputError, unknown_name
-from icecore.models.base import Model, Sizes, Spec
+from icecore.models.base import Model, ModelDims, ParameterSpec
 
 ALIASES: Mapping[str, tuple[str, ...]] = {
     "embeddings": ("token", "position", "unembed"),  # the paper's "Random"
@@ -12,9 +12,9 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def trained_names(model: Model, sizes: Sizes, trainable: str) -> list[str]:
+def trained_names(model: Model, dims: ModelDims, trainable: str) -> list[str]:
     """The parameters that train: `trainable` is an alias, `all`, or roles with commas between them."""
-    specs = model.specs(sizes)
+    specs = model.specs(dims)
     known = known_roles(model, specs)
     for name, spec in specs.items():
         role = spec.role.split("/")[0]
@@ -39,7 +39,7 @@ def trained_names(model: Model, sizes: Sizes, trainable: str) -> list[str]:
     return names
 
 
-def known_roles(model: Model, specs: Mapping[str, Spec]) -> list[str]:
+def known_roles(model: Model, specs: Mapping[str, ParameterSpec]) -> list[str]:
     """The model's roles, then the finer parts of them."""
     finer = dict.fromkeys(part for spec in specs.values() for part in spec.role.split("/")[1:])
     return [*model.roles, *finer]

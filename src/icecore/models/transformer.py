@@ -10,7 +10,16 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.errors import require, require_choices
-from icecore.models.base import Decoder, Hook, Model, Parameters, Sizes, Spec, require_size, same_forward_pass
+from icecore.models.base import (
+    Decoder,
+    Hook,
+    Model,
+    ModelDims,
+    Parameters,
+    ParameterSpec,
+    require_size,
+    same_forward_pass,
+)
 from icecore.models.initializers import Constant, Normal, Sinusoidal
 from icecore.store import ADDED_LATER
 
@@ -60,7 +69,7 @@ class Transformer(Model):
     def unread_roles(self) -> tuple[str, ...]:
         return ("attention/q", "attention/k") if self.attention == "prefix-sum" else ()
 
-    def specs(self, sizes: Sizes) -> dict[str, Spec]:
+    def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         width = self.width
         to_base = math.sqrt(BASE_WIDTH / width)
         std = BASE_STD * self.gain * (to_base if self.init in ("matched", "matched-all") else 1)
@@ -68,20 +77,20 @@ class Transformer(Model):
         out_std, mlp_in_std = (std, scaled) if self.init == "paper" else (scaled, std)
         position = Sinusoidal() if self.position_init == "sinusoidal" else Normal(BASE_STD)
         specs = {
-            "token": Spec((sizes.vocab_size, width), "token", BASE_STD),
-            "position": Spec((sizes.positions, width), "position", position),
-            "unembed": Spec(
-                (sizes.vocab_size, width), "unembed", BASE_STD * (to_base if self.init == "matched-all" else 1)
+            "token": ParameterSpec((dims.vocab_size, width), "token", BASE_STD),
+            "position": ParameterSpec((dims.n_positions, width), "position", position),
+            "unembed": ParameterSpec(
+                (dims.vocab_size, width), "unembed", BASE_STD * (to_base if self.init == "matched-all" else 1)
             ),
         }
 
         def add_norm(name: str) -> None:
-            specs[f"{name}.weight"] = Spec((width,), "norm", Constant(1.0))
-            specs[f"{name}.bias"] = Spec((width,), "norm")
+            specs[f"{name}.weight"] = ParameterSpec((width,), "norm", Constant(1.0))
+            specs[f"{name}.bias"] = ParameterSpec((width,), "norm")
 
         def add_linear(name: str, outputs: int, inputs: int, role: str, scale: float) -> None:
-            specs[f"{name}.weight"] = Spec((outputs, inputs), role, scale)
-            specs[f"{name}.bias"] = Spec((outputs,), role)
+            specs[f"{name}.weight"] = ParameterSpec((outputs, inputs), role, scale)
+            specs[f"{name}.bias"] = ParameterSpec((outputs,), role)
 
         for layer in range(self.layers):
             block = f"block{layer}"
@@ -162,11 +171,11 @@ class Transformer(Model):
 
         return cached_decoder(self, parameters) if same_forward_pass(self, Transformer) else super().decoder(parameters)
 
-    def to_huggingface(self, sizes: Sizes, parameters: Parameters, /) -> Any:
+    def to_huggingface(self, dims: ModelDims, parameters: Parameters, /) -> Any:
         from icecore.models.huggingface import to_huggingface
 
         is_gpt2 = same_forward_pass(self, Transformer)
-        return to_huggingface(self, sizes, parameters) if is_gpt2 else super().to_huggingface(sizes, parameters)
+        return to_huggingface(self, dims, parameters) if is_gpt2 else super().to_huggingface(dims, parameters)
 
 
 def unchanged(_name: str, value: Tensor) -> Tensor:

@@ -57,7 +57,7 @@ def claim_of(
     runs = [record for record in counted if key in record]
     values = [100 * record[key] for record in runs]
     ours = median_of(values)
-    floors = runs[0]["floors"].values() if runs and key == "accuracy" else []
+    baselines = runs[0]["baselines"].values() if runs and key == "accuracy" else []
     suffix = TRAIN if key == "train_accuracy" else ""
     tolerance, reason, verdict = judge(number, ours, scale)
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
@@ -68,7 +68,7 @@ def claim_of(
         None if number is None else number.paper,
         ours,
         tuple(values),
-        100 * max(floors) if floors else None,
+        100 * max(baselines) if baselines else None,
         tolerance,
         reason,
         verdict,

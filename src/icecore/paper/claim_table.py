@@ -7,7 +7,7 @@ from icecore.paper.shares import choices_of
 from icecore.reporting.claim import Claim, shown
 from icecore.reporting.table import Table
 
-HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "floor", "tolerance", "verdict")
+HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "baseline", "tolerance", "verdict")
 SHARES = {"table4": table4.SHARES, "table7": table7.SHARES}
 
 
@@ -30,7 +30,7 @@ def row_of(claim: Claim) -> tuple[str, ...]:
         words(claim.ours),
         str(claim.n),
         "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
-        words(claim.floor),
+        words(claim.baseline),
         claim.tolerance,
         claim.verdict,
     )

@@ -63,7 +63,7 @@ class Trained:
     width: int
     layers: int
     values: tuple[float, ...]
-    floors: dict[str, float]
+    baselines: dict[str, float]
     train_tokens: int
     epochs: float
 
@@ -96,8 +96,8 @@ def trained(evidence: Evidence) -> list[Trained]:
         by_shape.setdefault((layers_of(run), kind_of(run), width_of(run)), []).append(run)
     for (layers, kind, width), own in sorted(by_shape.items()):
         values, text = tuple(sorted(run["best_loss"] for run in own)), own[0]["text"]
-        floors, tokens = own[0].get("loss_floors", {}), text["tokens"]["train"]
-        found.append(Trained(kind, width, layers, values, floors, tokens, text["epochs"]))
+        baselines, tokens = own[0].get("loss_baselines", {}), text["tokens"]["train"]
+        found.append(Trained(kind, width, layers, values, baselines, tokens, text["epochs"]))
     return found
 
 
@@ -119,7 +119,7 @@ def point_claim(experiment: Experiment, point: Trained) -> Claim:
         None,
         ours,
         point.values,
-        min(point.floors.values(), default=None),
+        min(point.baselines.values(), default=None),
         "",
         OTHER_TEXT,
         without_verdict(ours),
@@ -155,8 +155,8 @@ def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
             if along:
                 widths = [point.width for point in along]
                 draw_line(panel, widths, along, label=f"{kind}, {count} layers", **style_of(kind, count == layers[0]))
-    for (name, floor), dash in zip(points[0].floors.items(), (DOTS, DASHES), strict=False):
-        panel.axhline(floor, color=GREY, linestyle=dash, linewidth=0.9, label=f"floor: {name}")
+    for (name, baseline), dash in zip(points[0].baselines.items(), (DOTS, DASHES), strict=False):
+        panel.axhline(baseline, color=GREY, linestyle=dash, linewidth=0.9, label=f"baseline: {name}")
     ticks_at(panel, sorted({point.width for point in points}))
     panel.set_xlabel("width", fontsize=8)
     panel.set_ylabel("best validation loss, nats a token", fontsize=8)

@@ -82,7 +82,7 @@ class Imitated:
     student: str  # 256x3: its width, as the paper counts it, and layers
     target_width: int
     values: tuple[float, ...]
-    floors: dict[str, float]
+    baselines: dict[str, float]
 
 
 def imitations_of(evidence: Evidence) -> list[Imitated]:
@@ -92,8 +92,8 @@ def imitations_of(evidence: Evidence) -> list[Imitated]:
     for cell in FIG6.of(evidence):
         runs = evidence.runs(cell)
         losses = tuple(sorted(run["loss"] for run in runs))
-        floors = runs[0].get("loss_floors", {}) if runs else {}
-        found.append(Imitated(cell.name.kind, cell.name.size, by_task[cell.name.task], losses, floors))
+        baselines = runs[0].get("loss_baselines", {}) if runs else {}
+        found.append(Imitated(cell.name.kind, cell.name.size, by_task[cell.name.task], losses, baselines))
     return found
 
 
@@ -121,7 +121,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
 
 def point_claim(point: Imitated, cell: CellName, scale: str) -> Claim:
     ours = median_of(point.values)
-    floor = min(point.floors.values(), default=None)
+    baseline = min(point.baselines.values(), default=None)
     replicated = REPLICATION[point.kind].get(point.target_width) if scale == "paper" else None
     name = replace(cell, variant="KL")
     return Claim(
@@ -130,7 +130,7 @@ def point_claim(point: Imitated, cell: CellName, scale: str) -> Claim:
         None,
         ours,
         point.values,
-        floor,
+        baseline,
         "",
         PRINTS_NO_NUMBER,
         without_verdict(ours),
@@ -166,7 +166,7 @@ def draw_imitations(points: Sequence[Imitated], title: str) -> "Drawn":
                     widths = [point.target_width for point in along]
                     style = style_of(kind, student == students[0])
                     draw_line(panel, widths, along, label=f"{kind} {student}", **style)
-        draw_floors(panel, points)
+        draw_baselines(panel, points)
         ticks_at(panel, sorted({point.target_width for point in points}))
         panel.set_xlabel("width of the target", fontsize=8)
     panels[0].set_ylim(bottom=0)
@@ -175,13 +175,13 @@ def draw_imitations(points: Sequence[Imitated], title: str) -> "Drawn":
     return finished(figure, title)
 
 
-def draw_floors(panel: Any, points: Sequence[Imitated]) -> None:
+def draw_baselines(panel: Any, points: Sequence[Imitated]) -> None:
     for name, dash in (("uniform", DOTS), ("mean_output", DASHES)):
-        known = {point.target_width: point.floors[name] for point in points if name in point.floors}
-        label = f"floor: {name.replace('_', ' ')}"
+        known = {point.target_width: point.baselines[name] for point in points if name in point.baselines}
+        label = f"baseline: {name.replace('_', ' ')}"
         if known:
-            widths, floors = zip(*sorted(known.items()), strict=True)
-            panel.plot(widths, floors, color=GREY, linestyle=dash, linewidth=0.9, label=label)
+            widths, baselines = zip(*sorted(known.items()), strict=True)
+            panel.plot(widths, baselines, color=GREY, linestyle=dash, linewidth=0.9, label=label)
 
 
 FIG6 = Experiment(

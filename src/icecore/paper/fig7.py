@@ -25,8 +25,8 @@ def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> d
     found: dict[str, Point] = {}
     for cell, line, runs in recorded:
         values = tuple(sorted(100 * run["accuracy"] for run in runs))
-        floor = 100 * max(runs[0]["floors"].values(), default=0.0)
-        found[cell.setting] = Point(cell.name.task, line, width_of(cell, evidence), values, floor, widths)
+        baseline = 100 * max(runs[0]["baselines"].values(), default=0.0)
+        found[cell.setting] = Point(cell.name.task, line, width_of(cell, evidence), values, baseline, widths)
     return found
 
 

@@ -10,13 +10,13 @@ from icecore.reporting.table import Table
 from icecore.store.records import Records
 
 WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
-FLOOR = "floor"
+BASELINE = "baseline"
 
 
 def grid_of(claims: Sequence[Claim], title: str = "") -> Table:
     """Lay out the claims of one table or figure: our median and, in brackets, the paper's number.
 
-    A single seed's number says so. What needs no learning, the floor, has a column of its own. A claim that compares
+    A single seed's number says so. What needs no learning, the baseline, has a column of its own. A claim that compares
     several points has no place in it.
     """
     return laid_out([(claim.place, claim) for claim in claims if claim.place is not None], title)
@@ -36,7 +36,7 @@ def preset_grid_of(name: str, scale: str, records: Records, title: str = "") -> 
                 seen.add(setting)
                 rows.setdefault(row, []).append(((f"{row}, {preset}", column), claim))
     table = laid_out([placed for row in rows.values() for placed in row], title)
-    numbers = len(table.headings) - (table.headings[-1] == FLOOR)
+    numbers = len(table.headings) - (table.headings[-1] == BASELINE)
     run = [row for row in table.rows if any(text[:1] not in ("", "-") for text in row[1:numbers])]
     return Table(table.title, table.headings, run, table.left)
 
@@ -44,7 +44,7 @@ def preset_grid_of(name: str, scale: str, records: Records, title: str = "") -> 
 def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]], title: str) -> Table:
     columns: list[str] = []
     rows: dict[str, dict[str, str]] = {}
-    floors: dict[str, set[float]] = {}
+    baselines: dict[str, set[float]] = {}
     by_width = False
     for (row, column), claim in placed:
         by_width |= EXPERIMENTS[claim.name].columns == "width"
@@ -53,13 +53,13 @@ def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]], title: str) -> Tab
         few = ", 1 seed" if claim.n == 1 else ""
         paper = "" if claim.paper is None else f" ({claim.paper:,})"
         rows.setdefault(row, {})[column] = (shown(claim.ours, claim.digits) or "-") + paper + few
-        if claim.floor is not None:
-            floors.setdefault(row, set()).add(claim.floor)
+        if claim.baseline is not None:
+            baselines.setdefault(row, set()).add(claim.baseline)
         if claim.whole_answers is not None:
             rows.setdefault(f"{row}{WHOLE}", {})[column] = f"{claim.whole_answers:.1f}{few}"
     headings = ("width" if by_width else "", *columns)
     lines = [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
-    one = {row: shown(min(each), 1) for row, each in floors.items() if len(each) == 1}
+    one = {row: shown(min(each), 1) for row, each in baselines.items() if len(each) == 1}
     if one:
-        headings, lines = (*headings, FLOOR), [(*line, one.get(line[0], "")) for line in lines]
+        headings, lines = (*headings, BASELINE), [(*line, one.get(line[0], "")) for line in lines]
     return Table(title, headings, lines, left=headings[:1])

@@ -41,8 +41,8 @@ def own_init(preset: str) -> str:
 
 
 def with_higher_rate(cell: "Cell") -> "Cell":
-    rate = HIGHER_RATE * cell.of_one_seed.optimization.lr
-    return replace(cell, optimization=cell.optimization | {"lr": rate})
+    rate = HIGHER_RATE * cell.of_one_seed.training.lr
+    return replace(cell, training=cell.training | {"lr": rate})
 
 
 def initializations(evidence: Evidence) -> list[Point]:

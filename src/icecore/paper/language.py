@@ -28,14 +28,14 @@ def language_cell(
         from icecore.models import Transformer
         from icecore.sweeps.cells import Cell
         from icecore.tasks import Language
-        from icecore.training.presets import epochs_in_steps, preset_optimization, source_of
+        from icecore.training.presets import epochs_in_steps, preset_training, source_of
 
         task = Language(sizes.folder, sizes.window)
         model = Transformer(width, layers, sizes.heads, init=source_of(preset))
         steps = epochs_in_steps(sizes.epochs, task, sizes.batch)
-        warmup_steps = min(preset_optimization(task, model, preset).warmup_steps, steps // 10)
-        optimization = {"steps": steps, "batch": sizes.batch, "lr": sizes.lr, "warmup_steps": warmup_steps}
-        return Cell(name, task, model, TRAINED[kind], preset, optimization, is_looked_into)
+        warmup_steps = min(preset_training(task, model, preset).warmup_steps, steps // 10)
+        training = {"steps": steps, "batch": sizes.batch, "lr": sizes.lr, "warmup_steps": warmup_steps}
+        return Cell(name, task, model, TRAINED[kind], preset, training, is_looked_into)
 
     return PaperCell(name, scale.name, preset, make)
 

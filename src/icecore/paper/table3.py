@@ -83,9 +83,11 @@ def number_claim(
     verdict = verdict_of(ours, ours is not None and abs(ours - paper) <= allowed)
     if scale == "laptop":
         tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
-    floor = 100 * max(runs[0]["floors"].values(), default=0.0) if runs and column == "accuracy" else None
+    baseline = 100 * max(runs[0]["baselines"].values(), default=0.0) if runs and column == "accuracy" else None
     cell, place = f"{row}, {column}", (row, column)
-    return Claim("table3", cell, paper, ours, tuple(values), floor, tolerance, reason, verdict, digits=2, place=place)
+    return Claim(
+        "table3", cell, paper, ours, tuple(values), baseline, tolerance, reason, verdict, digits=2, place=place
+    )
 
 
 def own_claim(row: str, column: str, values: Sequence[float]) -> Claim:

@@ -32,9 +32,9 @@ def counts_of(task: str) -> tuple[int, int, int, int]:
     """Count the parameters of the token and position embeddings, the unembedding and the body."""
     from icecore.models import Transformer, count_parameters
     from icecore.tasks import make_task
-    from icecore.training.presets import preset_sizes
+    from icecore.training.presets import preset_dims
 
-    counts = count_parameters(Transformer(), preset_sizes(make_task(task)))
+    counts = count_parameters(Transformer(), preset_dims(make_task(task)))
     body = sum(counts[part] for part in ("attention", "mlp", "norm"))
     return counts["token"], counts["position"], counts["unembed"], body
 

@@ -27,7 +27,7 @@ def rates(scale: Scale, preset: str) -> list[Variation]:
         vary(
             scale.cell(CellName(task, "Normal", 1024), preset),
             f"lr {rate:g}",
-            lambda cell, rate=rate: replace(cell, optimization=cell.optimization | {"lr": rate}),
+            lambda cell, rate=rate: replace(cell, training=cell.training | {"lr": rate}),
             can_explain=False,
         )
         for task in FOUR
@@ -56,8 +56,8 @@ def modulus(scale: Scale, preset: str) -> list[Variation]:
     def with_fewer_tokens(cell: "Cell") -> "Cell":
         task: Any = cell.task
         task = replace(task, modulus=TABLE6_TOKENS)
-        steps = steps_of_as_many_epochs(cell, task, cell.of_one_seed.optimization.batch)
-        return replace(cell, task=task, optimization=cell.optimization | {"steps": steps})
+        steps = steps_of_as_many_epochs(cell, task, cell.of_one_seed.training.batch)
+        return replace(cell, task=task, training=cell.training | {"steps": steps})
 
     bases = table4.looked_into(scale, preset, ("modular-addition",), 1024)
     return [vary(base, f"modulus {TABLE6_TOKENS}", with_fewer_tokens) for base in bases]
@@ -71,11 +71,11 @@ def batches(scale: Scale, preset: str) -> list[Variation]:
     """
 
     def with_larger_batch(cell: "Cell") -> "Cell":
-        items, batch = cell.task.train_set(), GPUS * cell.of_one_seed.optimization.batch
+        items, batch = cell.task.train_set(), GPUS * cell.of_one_seed.training.batch
         if items is not None:
             batch = min(batch, len(items))
         changed = {"batch": batch, "steps": steps_of_as_many_epochs(cell, cell.task, batch)}
-        return replace(cell, optimization=cell.optimization | changed)
+        return replace(cell, training=cell.training | changed)
 
     bases = table1.cells(scale, preset) + table2.cells(scale, preset)
     return [vary(base, f"batch x{GPUS}", with_larger_batch) for base in bases]
@@ -83,7 +83,7 @@ def batches(scale: Scale, preset: str) -> list[Variation]:
 
 def steps_of_as_many_epochs(cell: "Cell", task: "Task", batch: int) -> int:
     """Return steps that go through the task's training items as often as the cell's do; for a stream, as many steps."""
-    usual = cell.of_one_seed.optimization
+    usual = cell.of_one_seed.training
     items, others = cell.task.train_set(), task.train_set()
     if items is None or others is None:
         return usual.steps

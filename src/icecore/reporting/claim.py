@@ -18,7 +18,7 @@ class Claim:
     paper: float | None
     ours: float | None  # the median
     values: tuple[float, ...]  # a seed each, in their order
-    floor: float | None  # the best rule that needs no learning
+    baseline: float | None  # the best rule that needs no learning
     tolerance: str
     reason: str
     verdict: str  # reproduced, differs, not run, or nothing to compare with

@@ -31,15 +31,15 @@ def compare(
     precision: str = "auto",
     metric: str = "accuracy",
     on_progress: Callable[[str, Progress], None] | None = None,
-    **optimization: Any,
+    **training: Any,
 ) -> list[Point]:
     """Train what is missing under `out`, and return what all of it gave, of one task or of several.
 
     `bodies` has each body at its widths, by its name. `on_progress` gets the name of a population and its progress.
-    What is not said of the optimization (steps, batch, lr, ...) is the preset's.
+    What is not said of the training (steps, batch, lr, ...) is the preset's.
     """
     each = [tasks] if isinstance(tasks, Task) else tasks
-    cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, optimization)]
+    cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, training)]
     require_names(cells)
     require_metric(metric, each)
     report = on_progress
@@ -58,19 +58,23 @@ def points_of(
     precision: str = "auto",
     metric: str = "accuracy",
 ) -> list[Point]:
-    """What is recorded of the cells, of these seeds, in %. Floors are of the accuracy."""
+    """What is recorded of the cells, of these seeds, in %. Baselines are of the accuracy."""
     require_names(cells)
     labels = labels_of(cell.task for cell in cells)
     require_metric(metric, labels)
     widths = tuple(sorted({cell.model.width for cell in cells}))
-    floors = {task: 100 * max(task.floors().values(), default=0.0) if metric == "accuracy" else None for task in labels}
+    baselines = {
+        task: 100 * max(task.baselines().values(), default=0.0) if metric == "accuracy" else None for task in labels
+    }
     found: list[Point] = []
     for cell, runs in recorded(cells, seeds, records, device, precision):
         measured = sorted((100 * run[metric], run["seed"]) for run in runs if metric in run)
         if measured:
             values, of_seeds = zip(*measured, strict=True)
             task = cell.task
-            found.append(Point(labels[task], cell.name.line, cell.model.width, values, floors[task], widths, of_seeds))
+            found.append(
+                Point(labels[task], cell.name.line, cell.model.width, values, baselines[task], widths, of_seeds)
+            )
     return found
 
 

@@ -64,7 +64,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
         is_number,
     ),
     **dict.fromkeys(("setting", "device"), lambda value: isinstance(value, str)),
-    **dict.fromkeys(("floors", "loss_floors"), has_numbers),
+    **dict.fromkeys(("baselines", "loss_baselines"), has_numbers),
     "seeds_at_once": lambda value: type(value) is int and value >= 1,
     "seed": lambda value: type(value) is int,
     "config": is_config,
@@ -74,7 +74,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "variance": is_variance,
 }
 REQUIRED = ("setting", "seed", "accuracy", "device", "config")
-REQUIRED_OF_RUNS = {  # beside their floors; a look inside has its variance instead
+REQUIRED_OF_RUNS = {  # beside their baselines; a look inside has its variance instead
     "imitation": ("loss",),
     "memorization": ("trained_parameters",),
     "language": ("best_loss", "text"),
@@ -88,7 +88,7 @@ def is_valid(record: Record) -> bool:
         return False
     task, settings = record["config"]["task"], record["config"]["model"]["settings"]
     if "variance" not in record:
-        wanted = ("floors", *REQUIRED_OF_RUNS.get(task["name"], ()))
+        wanted = ("baselines", *REQUIRED_OF_RUNS.get(task["name"], ()))
         if not all(name in record for name in wanted):
             return False
     if task["name"] != "language":

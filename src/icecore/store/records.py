@@ -10,6 +10,7 @@ from typing import Any
 from icecore.errors import InputError
 
 Record = dict[str, Any]
+RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, which are still read
 Warn = Callable[[str], None]
 
 NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and what was measured inside some of them
@@ -44,9 +45,9 @@ class Records:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
+                record = with_new_names(json.loads(line))
                 found.append({**record, "run": str(record["run"]), "accuracy": float(record["accuracy"])})
-            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 self.warn(f"{self.path}, line {number} is damaged and skipped")
         return found
 
@@ -104,6 +105,11 @@ class Records:
     def ends_amid_a_line(file: Any) -> bool:
         file.seek(-1, os.SEEK_END)
         return file.read(1) != b"\n"
+
+
+def with_new_names(result: Record) -> Record:
+    """Return a result with today's keys."""
+    return {RENAMED.get(key, key): value for key, value in result.items()}
 
 
 def differ(first: Record, second: Record) -> bool:

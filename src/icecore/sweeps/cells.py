@@ -13,14 +13,14 @@ from icecore.training.identity import name_of
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained for one number. `optimization` is what differs from the preset's."""
+    """What is trained for one number. `training` is what differs from the preset's."""
 
     name: CellName
     task: Task
     model: Model
     trainable: str
     preset: str = "released"
-    optimization: dict[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
     is_looked_into: bool = False  # what is inside is measured too, while the weights are at hand
 
     @property
@@ -29,7 +29,7 @@ class Cell:
 
     def config(self, seeds: tuple[int, ...], precision: str) -> RunConfig:
         return config_of(
-            self.task, self.model, self.trainable, seeds, preset=self.preset, precision=precision, **self.optimization
+            self.task, self.model, self.trainable, seeds, preset=self.preset, precision=precision, **self.training
         )
 
     @functools.cached_property

@@ -15,19 +15,19 @@ from typing import Any
 
 from icecore.errors import InputError
 from icecore.store import COMMAND_VARIABLE, Records, command, remember_source
-from icecore.sweeps.runner import Failure, Measured, Planned, Stored, held, measure, train_population
+from icecore.sweeps.runner import Failure, Job, Measured, RecordIndex, held, measure, train_population
 
 RETRIES = 20  # of a population whose worker or node dies
 SECONDS_TO_ANSWER = 5.0
 
 
 def run_on_ray(
-    populations: Sequence[Planned],
+    populations: Sequence[Job],
     records: Records,
     runs: Path,
     device: str,
     precision: str,
-    on_done: Callable[[Planned, list[float]], None],
+    on_done: Callable[[Job, list[float]], None],
     address: str | None = None,
     gpus: float = 1.0,
 ) -> list[Failure]:
@@ -46,10 +46,10 @@ def run_on_ray(
 
 def collect(
     ray: Any,
-    waiting: dict[Any, Planned],
+    waiting: dict[Any, Job],
     records: Records,
     failures: list[Failure],
-    on_done: Callable[[Planned, list[float]], None],
+    on_done: Callable[[Job, list[float]], None],
 ) -> None:
     """Record what is finished until nothing is waited for."""
     while waiting:
@@ -62,11 +62,11 @@ def collect(
             reason = str(cause) if isinstance(cause, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
             failures.append(Failure(population.label, reason))
             continue
-        Stored(records).add(made)
+        RecordIndex(records).add(made)
         on_done(population, made.accuracy)
 
 
-def train_on_worker(population: Planned, runs: str, device: str, precision: str, started_by: str) -> Measured:
+def train_on_worker(population: Job, runs: str, device: str, precision: str, started_by: str) -> Measured:
     """One population on whatever node it was given; waits while an earlier worker still holds it."""
     os.environ[COMMAND_VARIABLE] = started_by
     remember_source()

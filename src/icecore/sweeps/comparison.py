@@ -8,7 +8,7 @@ from icecore.models import Model
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.names import PARTS, TRAINED, CellName
-from icecore.sweeps.runner import Failure, Planned, missing, run_missing, run_of
+from icecore.sweeps.runner import Failure, Job, missing, run_missing, run_of
 from icecore.tasks import Task
 from icecore.training import ProgressCallback, numbered, pick_device, pick_precision
 
@@ -23,7 +23,7 @@ def comparison(
     bodies: Mapping[str, Sequence[Model]],
     trainables: Sequence[str] = USUAL,
     preset: str = "released",
-    optimization: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
     """A cell for every body, width and choice of what trains. `bodies` has each body at its widths, by its name."""
     return [
@@ -33,7 +33,7 @@ def comparison(
             body,
             trainable,
             preset,
-            {**(optimization or {})},
+            {**(training or {})},
         )
         for name, each in bodies.items()
         for trainable in trainables
@@ -54,7 +54,7 @@ def precision_of(cell: Cell, device: str, precision: str) -> str:
 
 def missing_of(
     cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
-) -> dict[str, list[Planned]]:
+) -> dict[str, list[Job]]:
     """What is not recorded yet, by the precision that it trains in."""
     kind = pick_device(device).type
     by_precision: dict[str, list[Cell]] = {}
@@ -82,8 +82,8 @@ def train_missing(
     folder: Path,
     device: str = "auto",
     precision: str = "auto",
-    watch_of: Callable[[Planned], ProgressCallback | None] = lambda _: None,
-    on_done: Callable[[Planned, list[float]], None] = lambda *_: None,
+    watch_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+    on_done: Callable[[Job, list[float]], None] = lambda *_: None,
 ) -> list[Failure]:
     """Train and record under `folder` what is missing there; what fails is returned, and the rest goes on."""
     records = Records(folder)

@@ -18,7 +18,7 @@ class Row:
     """One task: accuracies on its test items."""
 
     task: str
-    floor: float  # the best rule that needs no learning
+    baseline: float  # the best rule that needs no learning
     unembed_only: float
     random: list[float]
     normal: list[float]
@@ -47,5 +47,5 @@ def run_demo(out: Path, watch_of: Callable[[str, int], ProgressCallback]) -> Ite
             watch = watch_of(f"{recipe.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
             runs = train(recipe.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch)
             accuracy[name] = runs.accuracy
-        floor = max(recipe.task.floors().values())
-        yield Row(recipe.task.name, floor, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])
+        baseline = max(recipe.task.baselines().values())
+        yield Row(recipe.task.name, baseline, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])

@@ -10,7 +10,7 @@ from typing import Any
 from icecore.errors import InputError
 from icecore.store import read_json
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.runner import Planned
+from icecore.sweeps.runner import Job
 from icecore.tasks import make_task
 
 # What a population takes beside its steps: to start, and for evaluations and checkpoints on the way. Ten seeds of
@@ -29,7 +29,7 @@ class Bench:
     device: str
     rows: Sequence[Row]
 
-    def seconds(self, population: Planned) -> float | None:
+    def seconds(self, population: Job) -> float | None:
         """From the rows of the same model and trained parts: those of the task, or else all.
 
         Between two widths time is taken to be a power of the width. Beyond the widest it grows with the square, below
@@ -66,7 +66,7 @@ def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> fl
 
 def ms_of(row: Row, cell: Cell) -> float:
     """What the row would have with the cell's batch and task."""
-    of_tokens = cell.of_one_seed.optimization.batch / row["batch"]
+    of_tokens = cell.of_one_seed.training.batch / row["batch"]
     if row["task"] != cell.task.name:
         of_tokens *= cell.task.max_length / make_task(row["task"]).max_length
     return row["ms_per_seed_step"] * of_tokens

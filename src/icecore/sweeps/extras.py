@@ -6,7 +6,7 @@ from typing import Any
 from icecore.analysis.capacity import capacity
 from icecore.store import Record
 from icecore.tasks import Language, Memorization, Task
-from icecore.training import RunFolder, Runs, scored_losses
+from icecore.training import RunFolder, TrainedRun, scored_losses
 from icecore.training.population import predict
 
 # Points of Figure 8: at the paper's 168,000 steps one every 2,000, which is 250 epochs. Each is an evaluation of all
@@ -23,7 +23,7 @@ def evaluate_every(task: Task, steps: int) -> int | None:
     return None if points is None else max(1, steps // points)
 
 
-def with_memory(runs: Runs, records: list[Record]) -> list[Record]:
+def with_memory(runs: TrainedRun, records: list[Record]) -> list[Record]:
     """Return the records; those of memorization with its curve and its bits."""
     if not isinstance(runs.config.task, Memorization):
         return records
@@ -31,10 +31,10 @@ def with_memory(runs: Runs, records: list[Record]) -> list[Record]:
     return [{**record, "curve": curve, "capacity": bits} for record, curve, bits in more]
 
 
-def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
+def curves_of(runs: TrainedRun) -> list[dict[str, list[Any]]]:
     """Return for each seed the steps at which accuracy was measured, and the accuracies; the end is the last."""
     assert runs.path is not None
-    end = runs.config.optimization.steps
+    end = runs.config.training.steps
     rows = [row for row in RunFolder(runs.path).metrics() if "accuracy" in row and row["step"] < end]
     rows.append({"step": end, "accuracy": runs.accuracy})
     steps = [row["step"] for row in rows]
@@ -43,7 +43,7 @@ def curves_of(runs: Runs) -> list[dict[str, list[Any]]]:
     ]
 
 
-def capacities_of(runs: Runs, task: Memorization) -> Iterator[dict[str, float]]:
+def capacities_of(runs: TrainedRun, task: Memorization) -> Iterator[dict[str, float]]:
     """Yield each seed's bits, in the precision that it was trained in."""
     batch = task.test_set().to(runs.population.device)
     trained, frozen = runs.config.parameter_counts
@@ -53,11 +53,11 @@ def capacities_of(runs: Runs, task: Memorization) -> Iterator[dict[str, float]]:
         yield capacity(right, losses, task.keys, trained, trained + frozen).as_json()
 
 
-def with_text(runs: Runs, records: list[Record]) -> list[Record]:
+def with_text(runs: TrainedRun, records: list[Record]) -> list[Record]:
     """Return the records; those of language modeling with how much text there was, and how often it was read."""
-    task, optimization = runs.config.task, runs.config.optimization
+    task, training = runs.config.task, runs.config.training
     if not isinstance(task, Language):
         return records
     tokens = {split: len(task.tokens_of(split)) for split in ("train", "validation")}
-    epochs = round(optimization.steps * optimization.batch * task.window / tokens["train"], 2)
+    epochs = round(training.steps * training.batch * task.window / tokens["train"], 2)
     return [{**record, "text": {"tokens": tokens, "epochs": epochs}} for record in records]

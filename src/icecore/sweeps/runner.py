@@ -8,18 +8,18 @@ from pathlib import Path
 
 from icecore.errors import InputError
 from icecore.models import Model, is_shipped
-from icecore.own_files import of_the_users
 from icecore.store import INSIDE, Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import extras, variance
 from icecore.sweeps.cells import Cell, setting_of
-from icecore.training import ProgressCallback, Runs, numbered, pick_device, pick_precision, train
+from icecore.training import ProgressCallback, TrainedRun, numbered, pick_device, pick_precision, train
 from icecore.training.run_folder import CONFIG
+from icecore.user_code import reraise_user_error
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
 
 
 @dataclass(frozen=True)
-class Planned:
+class Job:
     """Seeds of a cell that are to train together."""
 
     cell: Cell
@@ -27,7 +27,7 @@ class Planned:
 
     @property
     def seed_steps(self) -> int:
-        return len(self.seeds) * self.cell.of_one_seed.optimization.steps
+        return len(self.seeds) * self.cell.of_one_seed.training.steps
 
     @property
     def label(self) -> str:
@@ -47,20 +47,20 @@ def missing(
     device: str,
     at_once: int | None = None,
     runs: Path | None = None,
-) -> list[Planned]:
+) -> list[Job]:
     """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once.
 
     Seeds that have begun together under `runs` stay together, so that they go on from their checkpoint.
     """
-    stored = Stored(records)
+    stored = RecordIndex(records)
     begun = begun_together(runs, precision) if runs else {}
     looked_into = {cell.setting for cell in cells if cell.is_looked_into}
-    found: list[Planned] = []
+    found: list[Job] = []
     for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
         chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
         wanted = [seed for seed in numbered(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
-        found += [Planned(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
+        found += [Job(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
     order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
     return sorted(found, key=lambda population: order[population.cell.setting])
 
@@ -86,7 +86,7 @@ def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]
     return found
 
 
-class Stored:
+class RecordIndex:
     """What is recorded of runs, and of what is inside some of them."""
 
     def __init__(self, records: Records) -> None:
@@ -115,7 +115,7 @@ class Measured:
         return [record["accuracy"] for record in self.records]
 
 
-def measure(population: "Planned", runs: Runs) -> Measured:
+def measure(population: "Job", runs: TrainedRun) -> Measured:
     records = extras.with_text(runs, extras.with_memory(runs, list(records_of(runs))))
     looked_into = population.cell.is_looked_into
     return Measured(records, list(variance.inside_records(runs, records)) if looked_into else [])
@@ -123,7 +123,7 @@ def measure(population: "Planned", runs: Runs) -> Measured:
 
 def parameters_of(cell: Cell) -> int:
     config = cell.of_one_seed
-    return sum(spec.size for spec in config.model.specs(config.sizes).values())
+    return sum(spec.size for spec in config.model.specs(config.dims).values())
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class Failure:
 
 
 def run_missing(
-    populations: Sequence[Planned],
+    populations: Sequence[Job],
     records: Records,
     runs: Path,
     device: str,
     precision: str,
-    watch_of: Callable[[Planned], ProgressCallback | None],
-    on_done: Callable[[Planned, list[float]], None],
+    watch_of: Callable[[Job], ProgressCallback | None],
+    on_done: Callable[[Job, list[float]], None],
 ) -> list[Failure]:
     """Train and record one population after another; what fails is reported at the end.
 
@@ -153,7 +153,7 @@ def run_missing(
     failures: list[Failure] = []
     for population in populations:
         with held(records.path.parent, population) as is_ours:
-            stored = Stored(records)
+            stored = RecordIndex(records)
             if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
                 continue
             try:
@@ -169,15 +169,15 @@ def run_missing(
 
 def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
     """What a user's model raises is that population's failure; what ours does is a bug, and ends the sweep."""
-    return contextlib.nullcontext() if is_shipped(model) else of_the_users(f"{model.name} failed in training")
+    return contextlib.nullcontext() if is_shipped(model) else reraise_user_error(f"{model.name} failed in training")
 
 
 def train_population(
-    population: Planned, runs: Path, device: str, precision: str, watch: ProgressCallback | None = None
-) -> Runs:
+    population: Job, runs: Path, device: str, precision: str, watch: ProgressCallback | None = None
+) -> TrainedRun:
     """Train it, or go on from its last checkpoint."""
     cell = population.cell
-    steps = cell.of_one_seed.optimization.steps
+    steps = cell.of_one_seed.training.steps
     return train(
         cell.task,
         cell.model,
@@ -190,11 +190,11 @@ def train_population(
         precision=precision,
         on_progress=watch,
         evaluate_every=extras.evaluate_every(cell.task, steps),
-        **cell.optimization,
+        **cell.training,
     )
 
 
-def records_of(runs: Runs) -> Iterator[Record]:
+def records_of(runs: TrainedRun) -> Iterator[Record]:
     """One record a seed; a run of an older version does not say where it comes from."""
     per_seed = {name: value for name, value in runs.result.items() if isinstance(value, list) and name != "seeds"}
     shared = {name: value for name, value in runs.result.items() if not isinstance(value, list)}
@@ -213,7 +213,7 @@ def records_of(runs: Runs) -> Iterator[Record]:
 
 
 @contextlib.contextmanager
-def held(folder: Path, population: Planned, kind: str = "locks") -> Iterator[bool]:
+def held(folder: Path, population: Job, kind: str = "locks") -> Iterator[bool]:
     """Whether all seeds of a population are ours until the block ends: others leave them alone.
 
     The locks are files in `folder`, apart for each kind; a killed process gives its locks back.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from icecore.analysis.moments import explained, moments_by_positions, streams_of, training_items
 from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
-from icecore.training import Runs
+from icecore.training import TrainedRun
 
 ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
 TOP = 10  # SOURCE: Table 4
@@ -16,7 +16,7 @@ def sample_of(task: Task) -> Batch:
     return training_items(task, max(1, min(ITEMS, TOKENS // task.max_length)), "analysis")
 
 
-def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
+def variance_of(runs: TrainedRun) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
     """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
     model = runs.config.model
     sample = sample_of(runs.config.task)
@@ -28,7 +28,7 @@ def variance_of(runs: Runs) -> Iterator[dict[str, dict[str, tuple[float, float]]
         yield found
 
 
-def inside_records(runs: Runs, records: list[Record]) -> Iterator[Record]:
+def inside_records(runs: TrainedRun, records: list[Record]) -> Iterator[Record]:
     """One record a seed: what names the run, and what is inside."""
     kept = ("run", "setting", "seed", "accuracy", "device", "versions", "config")
     for record, variance in zip(records, variance_of(runs), strict=True):

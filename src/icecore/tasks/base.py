@@ -1,4 +1,4 @@
-"""What every task is: items, batches, a stream without test items, a test set, floors."""
+"""What every task is: items, batches, a stream without test items, a test set, baselines."""
 
 import abc
 import functools
@@ -91,7 +91,7 @@ class Batch(Rows):
 class Task(abc.ABC):
     """A question that a model is trained on. Subclass it as a frozen dataclass of its settings.
 
-    A stream of fresh items needs `name`, `vocab_size`, `max_length`, `draw` and `floors`; the test set
+    A stream of fresh items needs `name`, `vocab_size`, `max_length`, `draw` and `baselines`; the test set
     and its exclusion from the stream come with it. A fixed data set overrides `train_set` as well.
     """
 
@@ -132,7 +132,7 @@ class Task(abc.ABC):
         return self.draw(count, generator)
 
     @abc.abstractmethod
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         """Accuracies that need no learning, by name, computed from the test items."""
 
     def loss_units(self, _batch: "Batch", /) -> dict[str, float]:
@@ -144,7 +144,7 @@ class Task(abc.ABC):
         """Whether `sample` drops test items."""
         return self.test_split == "rejected"
 
-    def loss_floors(self) -> dict[str, float]:
+    def loss_baselines(self) -> dict[str, float]:
         """Losses that need no learning, by name, where loss is what counts."""
         return {}
 

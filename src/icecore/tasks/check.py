@@ -12,11 +12,11 @@ import torch
 
 import icecore
 from icecore.errors import InputError, is_out_of_memory, require
-from icecore.own_files import is_file
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
 from icecore.tasks.loading import setting_fields
+from icecore.user_code import is_file
 
 DRAWN = 512  # items looked at
 STREAMED = 20_000  # items searched for test items
@@ -222,15 +222,15 @@ def keeps_test_items_out(task: Task) -> str | None:
     return None
 
 
-def has_floors(task: Task) -> str | None:
-    floors = task.floors()
-    if not isinstance(floors, dict) or not floors:
-        return "floors must name at least one accuracy that needs no learning, such as {'chance': 0.1}"
-    for name, value in floors.items():
+def has_baselines(task: Task) -> str | None:
+    baselines = task.baselines()
+    if not isinstance(baselines, dict) or not baselines:
+        return "baselines must name at least one accuracy that needs no learning, such as {'chance': 0.1}"
+    for name, value in baselines.items():
         if not isinstance(name, str):
-            return f"a floor must have a name, not {name!r}"
+            return f"a baseline must have a name, not {name!r}"
         if not isinstance(value, float | int) or not 0 <= value <= 1:
-            return f"floor '{name}' must be in [0, 1], is {value}"
+            return f"baseline '{name}' must be in [0, 1], is {value}"
     return None
 
 
@@ -248,7 +248,7 @@ def measures_answers(task: Task) -> str | None:
             )
         if not 0 <= float(value) <= 1:
             return f"'{name}' of accuracies must be in [0, 1], is {float(value)} where every answer is right"
-    for what, numbers in (("loss_floors", task.loss_floors()), ("loss_units", task.loss_units(few))):
+    for what, numbers in (("loss_baselines", task.loss_baselines()), ("loss_units", task.loss_units(few))):
         if not isinstance(numbers, dict) or not all(isinstance(value, float | int) for value in numbers.values()):
             return f"{what} must give a dict of numbers, gives {numbers!r}"
     items = task.items(few)
@@ -271,7 +271,7 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "padding is one token": pads_with_one_token,
     "a seed decides the draws, and the test set is fixed": is_deterministic,
     "test items are not in the stream": keeps_test_items_out,
-    "floors are in [0, 1]": has_floors,
+    "baselines are in [0, 1]": has_baselines,
     "accuracies, losses and items can be had": measures_answers,
 }
-NEEDED = (*REQUIRED_BY_THE_REST.values(), has_floors, measures_answers)  # by every command
+NEEDED = (*REQUIRED_BY_THE_REST.values(), has_baselines, measures_answers)  # by every command

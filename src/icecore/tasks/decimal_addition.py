@@ -157,7 +157,7 @@ class DecimalAddition(PlainTask):
             "exact_match": exact_match(predictions, batch, is_answer),
         }
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         """The best guess from position and current token, learned from other draws than the test items."""
         rng = random.Random(0)
         seen = collections.defaultdict(collections.Counter)

@@ -93,7 +93,7 @@ class Imitation(PlainTask):
         scored[:, -1] = True
         return Batch(tokens, targets, scored, log_probs)
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         """Agreement with the target's most likely token: of a guess and, if there is a target, of its most frequent."""
         chance = {"chance": 1 / self.vocabulary}
         if self.target is None:
@@ -103,7 +103,7 @@ class Imitation(PlainTask):
         agreement = (self.test_set().targets[:, -1] == most_frequent).float().mean()
         return {**chance, "most_frequent_token": float(agreement)}
 
-    def loss_floors(self) -> dict[str, float]:
+    def loss_baselines(self) -> dict[str, float]:
         """KL divergences of two answers that no input changes: the uniform one, and the target's mean output."""
         log_probs = self.outputs(self.test_set())
         fresh = self.outputs(self.draw(FRESH_INPUTS, make_generator(0, "mean output")))

@@ -95,7 +95,7 @@ class Language(Task):
         lengths = torch.from_numpy(self.text.token_bytes().astype(np.int64))
         return int(lengths[batch.targets[batch.scored].cpu()].sum())
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         """Accuracy of the training text's most frequent token, alone and after each token."""
         if self.folder is None:
             return {}
@@ -106,7 +106,7 @@ class Language(Task):
             "best_guess_from_token": float((targets == counts.successors()[fed]).mean()),
         }
 
-    def loss_floors(self) -> dict[str, float]:
+    def loss_baselines(self) -> dict[str, float]:
         """Cross-entropy, in nats a token, of counted tokens and of counted pairs of them."""
         if self.folder is None:
             return {}

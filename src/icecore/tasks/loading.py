@@ -6,8 +6,8 @@ import typing
 from collections.abc import Mapping
 
 from icecore.errors import InputError, unknown_name
-from icecore.own_files import is_file, load_class
 from icecore.tasks.base import Task
+from icecore.user_code import is_file, load_class
 
 
 def find_task(name: str) -> type[Task]:

@@ -42,5 +42,5 @@ class Memorization(PairTask):
         ]
         return items, items
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         return {"chance": 1 / self.keys}

@@ -46,5 +46,5 @@ class ModularAddition(PairTask):
         train = int(self.train_fraction * len(items))
         return items[:train], items[train:]
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         return {"chance": 1 / len({item.answer for item in self.train_items()})}

@@ -144,7 +144,7 @@ class Needle(OneAnswerTask):
         back = torch.empty_like(order).put_(order, row)
         return OneAnswer(*(part.index_select(0, back) for part in (tokens, 2 * pairs, answers)))
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         items = self.test_items()
         contexts = [item.prompt[1:-1:2] for item in items]
         answers = [item.answer[0] for item in items]

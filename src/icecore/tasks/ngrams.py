@@ -1,4 +1,4 @@
-"""What counting single tokens and pairs already predicts: the floors of a language model."""
+"""What counting single tokens and pairs already predicts: the baselines of a language model."""
 
 from dataclasses import dataclass
 

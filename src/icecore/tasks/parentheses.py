@@ -133,7 +133,7 @@ class Parentheses(OneAnswerTask):
         mutate_strings(words, lengths, rows, swaps, flips, flip_two, self.swap_in_order_only, generator)
         return write_out(words, lengths)
 
-    def floors(self) -> dict[str, float]:
+    def baselines(self) -> dict[str, float]:
         items = self.test_items()
 
         def ends(text: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""Tasks whose items also come one by one from plain Python: the authors' test sets, and the slow twin."""
+"""Tasks whose items also come one by one from plain Python: the authors' test sets, and the slow reference."""
 
 import abc
 import functools
@@ -69,7 +69,7 @@ class PlainTask(Task):
         return plain_test_set(self)
 
     def plain_stream(self, rng: random.Random) -> Iterator[Item]:
-        """Items to train on, one by one: the plain twin of `sample`."""
+        """Items to train on, one by one: the reference of `sample`."""
         held_out = set(plain_test_items(self)) if self.rejects_test_items else set()
         while True:
             item = self.plain_item(rng)

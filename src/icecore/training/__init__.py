@@ -3,16 +3,15 @@
 from icecore.errors import Interrupted
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.loop import Intervals, Progress, ProgressCallback, device_name, evaluate
-from icecore.training.optimization import Optimization
 from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
+from icecore.training.run import TrainedRun, config_of, index_of, load, pick_device, require_sound, train, train_config
 from icecore.training.run_folder import RunFolder
-from icecore.training.runs import Runs, config_of, index_of, load, pick_device, require_sound, train, train_config
+from icecore.training.training_config import TrainingConfig
 
 __all__ = [
     "Interrupted",
     "Intervals",
-    "Optimization",
     "Phase",
     "Population",
     "Precision",
@@ -20,7 +19,8 @@ __all__ = [
     "ProgressCallback",
     "RunConfig",
     "RunFolder",
-    "Runs",
+    "TrainedRun",
+    "TrainingConfig",
     "config_of",
     "device_name",
     "evaluate",

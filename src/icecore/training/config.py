@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from icecore.errors import InputError, require, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, Sizes, find_model, model_fields, trained_names
+from icecore.models import MODELS, SHIPPED, Model, ModelDims, find_model, model_fields, trained_names
 from icecore.tasks import Task, make_task
 from icecore.training.identity import (
     as_read,
@@ -22,9 +22,9 @@ from icecore.training.identity import (
     settings_of,
 )
 from icecore.training.imitation_target import with_target
-from icecore.training.optimization import MOST, Optimization
 from icecore.training.precision import Precision
 from icecore.training.start import FromSeed, Start
+from icecore.training.training_config import MOST, TrainingConfig
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Phase:
     """A stretch of training: what trains, for how long and at what rate. Its optimizer begins afresh."""
 
     trainable: str = "embeddings"
-    optimization: Optimization = Optimization()
+    training: TrainingConfig = TrainingConfig()
 
     def as_json(self) -> dict[str, Any]:
-        return {"trainable": self.trainable, "optimization": dataclasses.asdict(self.optimization)}
+        return {"trainable": self.trainable, "optimization": dataclasses.asdict(self.training)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> "Phase":
-        return Phase(value["trainable"], Optimization(**value["optimization"]))
+        return Phase(value["trainable"], TrainingConfig(**value["optimization"]))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunConfig:
 
     task: Task
     model: Model
-    sizes: Sizes
+    dims: ModelDims
     phases: tuple[Phase, ...] = (Phase(),)
     seeds: tuple[int, ...] = (0,)
     data_seed: int = 0
@@ -69,13 +69,13 @@ class RunConfig:
         )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
         require(
-            type(self.sizes.positions) is int and self.sizes.positions <= MOST,
-            f"positions must be a whole number of at most {MOST:,}, got {self.sizes.positions}",
+            type(self.dims.n_positions) is int and self.dims.n_positions <= MOST,
+            f"positions must be a whole number of at most {MOST:,}, got {self.dims.n_positions}",
         )
         require(
-            self.sizes.positions >= self.task.max_length,
+            self.dims.n_positions >= self.task.max_length,
             f"the model needs a position for each token: {self.task.name} has sequences of up to "
-            f"{self.task.max_length}, positions is {self.sizes.positions}",
+            f"{self.task.max_length}, positions is {self.dims.n_positions}",
         )
         self.require_phases()
 
@@ -90,15 +90,15 @@ class RunConfig:
     def require_phases(self) -> None:
         require(len(self.phases) > 0, "a run needs at least one phase")
         for phase in self.phases:
-            trained_names(self.model, self.sizes, phase.trainable)
-        batches = {phase.optimization.batch for phase in self.phases}
+            trained_names(self.model, self.dims, phase.trainable)
+        batches = {phase.training.batch for phase in self.phases}
         require(len(batches) == 1, f"all phases must have one batch size, got {', '.join(map(str, sorted(batches)))}")
         train_set = self.task.train_set()
         if train_set is not None:
             require(
-                self.optimization.batch <= len(train_set),
+                self.training.batch <= len(train_set),
                 f"batch must not exceed the {len(train_set)} training items of {self.task.name}, "
-                f"got {self.optimization.batch}",
+                f"got {self.training.batch}",
             )
 
     @property
@@ -107,31 +107,31 @@ class RunConfig:
         return self.phases[-1].trainable
 
     @property
-    def optimization(self) -> Optimization:
+    def training(self) -> TrainingConfig:
         """How the last phase trains, mostly the only one."""
-        return self.phases[-1].optimization
+        return self.phases[-1].training
 
     @property
     def steps(self) -> int:
         """The steps of all phases."""
-        return sum(phase.optimization.steps for phase in self.phases)
+        return sum(phase.training.steps for phase in self.phases)
 
     @property
     def trained_names(self) -> list[str]:
         """The parameters that train in any phase."""
-        trained = {name for phase in self.phases for name in trained_names(self.model, self.sizes, phase.trainable)}
-        return [name for name in self.model.specs(self.sizes) if name in trained]
+        trained = {name for phase in self.phases for name in trained_names(self.model, self.dims, phase.trainable)}
+        return [name for name in self.model.specs(self.dims) if name in trained]
 
     @property
     def parameter_counts(self) -> tuple[int, int]:
         """How many parameters of one seed train in any phase, and how many never do."""
-        specs = self.model.specs(self.sizes)
+        specs = self.model.specs(self.dims)
         trained = sum(specs[name].size for name in self.trained_names)
         return trained, sum(spec.size for spec in specs.values()) - trained
 
     def initial(self, seed: int) -> dict[str, Tensor]:
         """Return the parameters that a seed starts from, on the CPU."""
-        return self.start.parameters(self.model, self.sizes, seed)
+        return self.start.parameters(self.model, self.dims, seed)
 
     def as_json(self) -> dict[str, Any]:
         first, *others = (phase.as_json() for phase in self.phases)
@@ -148,7 +148,7 @@ class RunConfig:
                 **origin_of(self.model),
                 "settings": as_read(recorded(self.model, model_fields(type(self.model)))),
             },
-            "positions": self.sizes.positions,
+            "positions": self.dims.n_positions,
             **({"phases": [first, *others]} if others else first),
             **({} if start is None else {"start": start}),
             "seeds": list(self.seeds),
@@ -165,7 +165,7 @@ class RunConfig:
             return RunConfig(
                 task=task,
                 model=model_of(value["model"], folder),
-                sizes=Sizes(task.vocab_size, value["positions"]),
+                dims=ModelDims(task.vocab_size, value["positions"]),
                 phases=tuple(map(Phase.from_json, value.get("phases", [value]))),
                 seeds=tuple(value["seeds"]),
                 data_seed=value["data_seed"],

@@ -12,11 +12,12 @@ from typing import Any
 import icecore
 from icecore.errors import InputError
 from icecore.models import Model
-from icecore.own_files import hash_of
 from icecore.store import ADDED_LATER, PLACES
 from icecore.tasks import Task
 from icecore.tasks.loading import setting_fields
+from icecore.user_code import hash_of
 
+UNNAMED = ("optimization", "settings")  # parts of a config that a difference does not name
 COPIES = {"task": "task.py", "model": "model.py"}  # of a user's files, in the folder of a run
 
 
@@ -95,12 +96,12 @@ def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:
-    """Where two configs differ, as `lr: 0.001, not 0.01`."""
+    """List where two configs differ, as `lr 0.001, not 0.01`."""
     found = []
     for key in sorted(first.keys() | second.keys()):
         a, b = first.get(key), second.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{prefix}{key}.")
+            found += differences(a, b, prefix if key in UNNAMED else f"{prefix}{key}.")
         elif a != b:
             found.append(f"{prefix}{key} {a}, not {b}")
     return found

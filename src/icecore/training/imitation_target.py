@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.models import Positions, Sizes, Transformer, initialize
+from icecore.models import ModelDims, Positions, Transformer, initialize
 from icecore.seeding import make_generator
 from icecore.tasks import Imitation, Task
 from icecore.tasks.imitation import TargetInit, divergences, entropies, mean_output
@@ -76,7 +76,7 @@ class Target:
 def target_network(target: Target, device: torch.device) -> tuple[Transformer, dict[str, Tensor]]:
     scaling = SCALINGS[target.init]
     model = Transformer(width=target.width, layers=LAYERS, heads=HEADS, init=scaling.base)
-    parameters = initialize(model, Sizes(target.vocabulary, target.length), RELEASED_SEED)
+    parameters = initialize(model, ModelDims(target.vocabulary, target.length), RELEASED_SEED)
     for layer in range(model.layers):
         for part in ("q", "k", "v", "mlp_in", "mlp_out"):
             parameters[f"block{layer}.{part}.weight"] *= getattr(scaling, part)

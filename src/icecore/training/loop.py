@@ -17,8 +17,7 @@ from torch import Tensor
 
 import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
-from icecore.own_files import of_the_users
-from icecore.process import settle
+from icecore.process import configure_process
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
@@ -30,6 +29,7 @@ from icecore.training.replay import Replay
 from icecore.training.run_folder import RunFolder
 from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import BatchStream, Stream
+from icecore.user_code import reraise_user_error
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def train_run(
 
     Return the result, the population, and a row for each step that was logged. Only rank 0 has the folder.
     """
-    settle()
+    configure_process()
     remember_source()
     try:
         test = config.task.test_set().to(device)
@@ -149,10 +149,10 @@ class Trainer:
         micro: MicroBatches = MicroBatches(),
     ) -> None:
         self.config, self.device, self.folder, self.parallel = config, device, folder, micro.parallel
-        self.ends = list(itertools.accumulate(phase.optimization.steps for phase in config.phases))
+        self.ends = list(itertools.accumulate(phase.training.steps for phase in config.phases))
         population = Population(
             config.model,
-            config.sizes,
+            config.dims,
             config.seeds,
             config.phases[0].trainable,
             device,
@@ -162,7 +162,7 @@ class Trainer:
         # Several processes meet in every step, and would wait for each other where one captures a graph.
         is_alone = micro.parallel.processes == 1
         self.captures = device.type == "cuda" and population.engine.capturable and is_alone
-        stream = Stream(config.task, config.optimization.batch, config.data_seed, device)
+        stream = Stream(config.task, config.training.batch, config.data_seed, device)
         self.batches = BatchStream(stream, population.engine, bucketed=self.captures, micro=micro)
         self.rows: list[dict[str, Any]] = []  # what was measured after each step that was logged
         self.step = 0
@@ -181,7 +181,7 @@ class Trainer:
 
     def begin_phase(self, phase: int, population: Population) -> None:
         self.phase, self.population = phase, population
-        self.steps = Steps(population, self.config.phases[phase].optimization, self.parallel)
+        self.steps = Steps(population, self.config.phases[phase].training, self.parallel)
         self.replay = Replay(self.steps) if self.captures else None
 
     def begin_next_phase(self) -> None:
@@ -303,16 +303,20 @@ def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
     """Return each seed's accuracies, by name, and its loss, in all units; `on_rows` gets the number of rows done."""
-    sizes, longest, largest = population.sizes, batch.tokens.shape[1], int(batch.tokens.max())
-    require(longest <= sizes.positions, f"the model has {sizes.positions} positions, and items {longest} tokens")
-    require(largest < sizes.vocab_size, f"the model knows tokens up to {sizes.vocab_size - 1}, not {largest}")
+    dims, longest, largest = population.dims, batch.tokens.shape[1], int(batch.tokens.max())
+    require(longest <= dims.n_positions, f"the model has {dims.n_positions} positions, and items {longest} tokens")
+    require(largest < dims.vocab_size, f"the model knows tokens up to {dims.vocab_size - 1}, not {largest}")
     return measured(task, batch, *predict(population, batch, on_rows=on_rows))
 
 
 def measured(
     task: Task, batch: Batch, predictions: Int64[Tensor, "seed item seq"], loss: Float[Tensor, " seed"]
 ) -> dict[str, list[float]]:
-    with contextlib.nullcontext() if task.source_text is None else of_the_users(f"accuracies of {task.name} failed"):
+    with (
+        contextlib.nullcontext()
+        if task.source_text is None
+        else reraise_user_error(f"accuracies of {task.name} failed")
+    ):
         accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
     units = {name: (loss * factor).tolist() for name, factor in task.loss_units(batch).items()}
     return accuracies | {"loss": loss.tolist()} | units
@@ -345,8 +349,8 @@ def result_of(config: RunConfig, population: Population, device: torch.device) -
     return {
         **({"train_accuracy": on_train["accuracy"]} if on_train else {}),
         "seeds": list(config.seeds),
-        "floors": config.task.floors(),
-        **({"loss_floors": loss_floors} if (loss_floors := config.task.loss_floors()) else {}),
+        "baselines": config.task.baselines(),
+        **({"loss_baselines": loss_baselines} if (loss_baselines := config.task.loss_baselines()) else {}),
         "trained_parameters": trained,
         "frozen_parameters": frozen,
         "steps": config.steps,
@@ -361,7 +365,7 @@ def device_name(device: torch.device) -> str:
 
 
 def out_of_memory(config: RunConfig) -> InputError:
-    batch, seeds = config.optimization.batch, len(config.seeds)
+    batch, seeds = config.training.batch, len(config.seeds)
     way_out = f"--batch {batch // 2}" if batch > 1 else "a smaller model"
     if seeds > 1:
         way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (and the others after them), or {way_out}"

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.models.engines.devices import has_kernels
-from icecore.training.optimization import Optimization
+from icecore.training.training_config import TrainingConfig
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8  # SOURCE: torch's defaults, which the released scripts have
 
@@ -27,13 +27,10 @@ class Vectors:
 class AdamW:
     """The rule. What it needs of a step is on the device, so that steps can be captured in a graph."""
 
-    def __init__(self, optimization: Optimization, device: torch.device) -> None:
-        self.weight_decay, self.largest_norm = optimization.weight_decay, optimization.clip
+    def __init__(self, training: TrainingConfig, device: torch.device) -> None:
+        self.weight_decay, self.largest_norm = training.weight_decay, training.clip
         self.schedule = torch.tensor(  # rate, and what makes up for moments that began at 0
-            [
-                (optimization.lr_at(step), *(1 - beta ** (step + 1) for beta in BETAS))
-                for step in range(optimization.steps)
-            ],
+            [(training.lr_at(step), *(1 - beta ** (step + 1) for beta in BETAS)) for step in range(training.steps)],
             device=device,
         )
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import Model, Sizes, initialize, trained_names
+from icecore.models import Model, ModelDims, initialize, trained_names
 from icecore.models.engines import Engine, ModelBatch, Targets
 from icecore.models.engines.chunked_loss import chunked_cross_entropy
 from icecore.tasks import Batch
@@ -33,7 +33,7 @@ class Population:
     def __init__(
         self,
         model: Model,
-        sizes: Sizes,
+        dims: ModelDims,
         seeds: tuple[int, ...],
         trainable: str,
         device: torch.device,
@@ -42,12 +42,12 @@ class Population:
         initial: Initial | None = None,
         engine: type[Engine] | None = None,
     ) -> None:
-        self.model, self.sizes, self.seeds = model, sizes, seeds
+        self.model, self.dims, self.seeds = model, dims, seeds
         self.trainable, self.device, self.precision = trainable, device, precision
         self.engine = engine or model.engine
-        self.specs = specs = model.specs(sizes)
-        names = trained_names(model, sizes, trainable)
-        initial = initial or (lambda seed: initialize(model, sizes, seed))
+        self.specs = specs = model.specs(dims)
+        names = trained_names(model, dims, trainable)
+        initial = initial or (lambda seed: initialize(model, dims, seed))
         each = [initial(seed) for seed in seeds]
         stacked = {name: torch.stack([one[name] for one in each]).to(device, dtype) for name in specs}
         self.frozen = {name: value for name, value in stacked.items() if name not in names}
@@ -109,7 +109,7 @@ class Population:
         dtype = next(iter(self.trained.values())).dtype
         return Population(
             self.model,
-            self.sizes,
+            self.dims,
             self.seeds,
             trainable or self.trainable,
             self.device,
@@ -121,7 +121,7 @@ class Population:
 
     def prepare(self, batch: Batch) -> ModelBatch:
         """Prepare all of a batch as one step of this population's engine."""
-        return prepare_batch(self.engine, self.sizes.vocab_size, batch)
+        return prepare_batch(self.engine, self.dims.vocab_size, batch)
 
     def logits(self, batch: ModelBatch) -> Float[Tensor, "seed query vocab"]:
         """Return each seed's logits at the scored positions."""
@@ -245,7 +245,7 @@ def scored_losses(
 def in_parts(population: Population, batch: Batch, rows_at_once: int | None) -> Iterator[tuple[int, Batch]]:
     """Yield parts of a batch that are evaluated at once, each with its first row."""
     if rows_at_once is None:
-        logits_of_row = len(population.seeds) * population.sizes.vocab_size * int(batch.scored.sum(dim=1).max())
+        logits_of_row = len(population.seeds) * population.dims.vocab_size * int(batch.scored.sum(dim=1).max())
         by_tokens = max(ROWS_EVALUATED_AT_ONCE, TOKENS_EVALUATED_AT_ONCE // batch.tokens.shape[1])
         rows_at_once = max(1, min(by_tokens, LOGITS_EVALUATED_AT_ONCE // logits_of_row))
     for start in range(0, len(batch), rows_at_once):

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from icecore.models import SHIPPED, Model, Sizes
+from icecore.models import SHIPPED, Model, ModelDims
 from icecore.tasks import Language, Task
-from icecore.training.optimization import Optimization
+from icecore.training.training_config import TrainingConfig
 
 # SOURCE: section 2's table of the paper's settings: positions, steps, batch.
 POSITIONS = {
@@ -44,7 +44,7 @@ def source_of(preset: str) -> Literal["released", "paper"]:
     return "paper" if preset == "paper" else "released"
 
 
-def preset_optimization(task: Task, model: Model, preset: str, batch: int | None = None) -> Optimization:
+def preset_training(task: Task, model: Model, preset: str, batch: int | None = None) -> TrainingConfig:
     """The preset's, where it depends on the batch for this one."""
     values: dict[str, Any] = dict(TRAINING.get(task.name, {}))
     source = source_of(preset)
@@ -54,7 +54,7 @@ def preset_optimization(task: Task, model: Model, preset: str, batch: int | None
         values |= MEMORIZATION[source]
     if isinstance(task, Language) and task.folder is not None:
         values["steps"] = epochs_in_steps(EPOCHS, task, max(1, batch or values["batch"]))
-    return Optimization(**values)
+    return TrainingConfig(**values)
 
 
 def epochs_in_steps(epochs: float, task: Language, batch: int) -> int:
@@ -76,8 +76,8 @@ def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str,
     return {name: value for name, value in values.items() if name in fields}
 
 
-def preset_sizes(task: Task, positions: int | None = None) -> Sizes:
+def preset_dims(task: Task, positions: int | None = None) -> ModelDims:
     """The paper's number of positions where it suffices for the task, else as many as the task needs."""
     if positions is None:
         positions = max(POSITIONS.get(task.name, 0), task.max_length)
-    return Sizes(task.vocab_size, positions)
+    return ModelDims(task.vocab_size, positions)

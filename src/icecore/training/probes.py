@@ -8,9 +8,9 @@ from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.models import Model
-from icecore.own_files import of_the_users
 from icecore.tasks import Batch
 from icecore.training.population import Population
+from icecore.user_code import reraise_user_error
 
 ITEMS = 1_000  # of the test set, at most
 
@@ -38,7 +38,7 @@ def probe_all(probes: Mapping[str, Probe], population: Population, test: Batch) 
     for index in range(len(population.seeds)):
         for name, probe in probes.items():
             copies = {key: value.clone() for key, value in population.parameters(index).items()}
-            with of_the_users(f"the probe {name} failed"):
+            with reraise_user_error(f"the probe {name} failed"):
                 given = probe(population.model, copies, test[:ITEMS])
             for key, value in finite_numbers(given, name).items():
                 found.setdefault(key if key == name else f"{name}.{key}", []).append(value)

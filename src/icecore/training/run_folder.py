@@ -20,6 +20,7 @@ from icecore.store import (
     write_json,
     write_whole,
 )
+from icecore.store.records import with_new_names
 from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.identity import COPIES, differences, without_place
@@ -35,7 +36,17 @@ CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
 )
 FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
 # What the commands read of every result.
-READ = ("accuracy", "loss", "seeds", "floors", "trained_parameters", "frozen_parameters", "steps", "seconds", "device")
+READ = (
+    "accuracy",
+    "loss",
+    "seeds",
+    "baselines",
+    "trained_parameters",
+    "frozen_parameters",
+    "steps",
+    "seconds",
+    "device",
+)
 
 
 class RunFolder:
@@ -208,7 +219,8 @@ class RunFolder:
     def result(self) -> dict[str, Any]:
         """What was measured at the end of training."""
         result = read_json(self.path / RESULT)
-        missing = [name for name in READ if not isinstance(result, dict) or name not in result]
+        result = with_new_names(result) if isinstance(result, dict) else {}
+        missing = [name for name in READ if name not in result]
         require(
             not missing,
             f"{self.path / RESULT} is damaged, it has no {', '.join(missing)}; delete the folder, and train again",
@@ -243,7 +255,7 @@ class RunFolder:
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(
-            config.model, config.sizes, config.seeds, config.trainable, device, precision, initial=config.initial
+            config.model, config.dims, config.seeds, config.trainable, device, precision, initial=config.initial
         )
         trained = config.trained_names
         for name in trained:

@@ -5,14 +5,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor
 
-from icecore.models import Model, Sizes, initialize
+from icecore.models import Model, ModelDims, initialize
 
 
 @runtime_checkable
 class Start(Protocol):
     """How the parameters of a seed begin. It is part of a run's config, and so of its id."""
 
-    def parameters(self, model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
+    def parameters(self, model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
         """Return the seed's initial parameters, on the CPU."""
         ...
 
@@ -25,8 +25,8 @@ class Start(Protocol):
 class FromSeed:
     """Parameters are drawn as the model's specs say, from the run's own seeds. Left out of the config's JSON."""
 
-    def parameters(self, model: Model, sizes: Sizes, seed: int) -> dict[str, Tensor]:
-        return initialize(model, sizes, seed)
+    def parameters(self, model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
+        return initialize(model, dims, seed)
 
     def as_json(self) -> None:
         return None

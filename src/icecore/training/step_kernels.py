@@ -1,4 +1,4 @@
-"""What a step does after its gradients, by two kernels. On a GPU alone; the twins are in `optimizer` and `steps`."""
+"""Two kernels for what a step does after its gradients, on a GPU; their references are in `optimizer` and `steps`."""
 
 import triton
 import triton.language as tl

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from icecore.models.engines import ModelBatch
 from icecore.models.engines.devices import has_kernels
-from icecore.training.optimization import Optimization
 from icecore.training.optimizer import AdamW, Vectors, norms_of
 from icecore.training.parallel import Parallel
 from icecore.training.population import Group, Population
+from icecore.training.training_config import TrainingConfig
 
 NEVER = -1
 
@@ -19,7 +19,7 @@ NEVER = -1
 class Steps:
     """A population and its optimizer. All that a step reads or writes is on the device, so that it can be captured."""
 
-    def __init__(self, population: Population, optimization: Optimization, parallel: Parallel = Parallel()) -> None:
+    def __init__(self, population: Population, training: TrainingConfig, parallel: Parallel = Parallel()) -> None:
         self.population, self.parallel = population, parallel
         device, values = population.device, population.values
         self.gradients = {decays: torch.zeros_like(value) for decays, value in values.items()}
@@ -29,7 +29,7 @@ class Steps:
         self.means, self.squares = (
             {decays: torch.zeros_like(value) for decays, value in values.items()} for _ in range(2)
         )
-        self.optimizer = AdamW(optimization, device)
+        self.optimizer = AdamW(training, device)
         self.step: Int64[Tensor, ""] = torch.zeros((), dtype=torch.int64, device=device)
         self.loss: Float[Tensor, " seed"] = torch.zeros(len(population.seeds), device=device)
         self.first_bad_step: Int64[Tensor, " seed"] = torch.full_like(self.loss, NEVER, dtype=torch.int64)

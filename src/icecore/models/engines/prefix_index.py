@@ -71,7 +71,7 @@ class PrefixIndex:
     shared_order: Int32[Tensor, "*step shared"]
     shared_number: Int32[Tensor, "*step shared"]
     shared_node: Int32[Tensor, "*step sharing"]  # the nodes with that number
-    # Sizes.
+    # ModelDims.
     nodes: int
     has_rows: bool  # false: a row is a node
 

@@ -22,7 +22,7 @@ def draw_demo(rows: Sequence[Row], path: Path) -> None:
         places, heights = [], []
         for index, row in enumerate(rows):
             values = {
-                "_": [row.floor],
+                "_": [row.baseline],
                 "s": [row.unembed_only],
                 "o": row.random,
                 "^": row.normal,

@@ -42,7 +42,7 @@ class Point:
     line: str
     width: int
     values: tuple[float, ...]
-    floor: float | None
+    baseline: float | None
     widths: tuple[int, ...]  # of the whole figure, recorded or not
     seeds: tuple[int, ...] = ()  # whose values they are, in their order
 
@@ -59,7 +59,7 @@ def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
 
 
 def draw_widths(points: Sequence[Point], title: str) -> "Figure":
-    """Draw a panel per task: medians as lines between neighbouring widths, a dash for each seed, the floor."""
+    """Draw a panel per task: medians as lines between neighbouring widths, a dash for each seed, the baseline."""
     tasks = list(dict.fromkeys(point.task for point in points))
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
@@ -74,8 +74,8 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
             aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # so that none hides another
             places = [width * aside for width in widths]
             draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
-        if here[0].floor is not None:
-            panel.axhline(here[0].floor, color=GREY, linewidth=0.9, linestyle=DOTS, label="floor")
+        if here[0].baseline is not None:
+            panel.axhline(here[0].baseline, color=GREY, linewidth=0.9, linestyle=DOTS, label="baseline")
         ticks_at(panel, widths)
         panel.set_xlim(widths[0] / 1.25, widths[-1] * 1.25)
         panel.set_ylim(0, 104)

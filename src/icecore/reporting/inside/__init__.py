@@ -4,29 +4,40 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from icecore.errors import require, unknown_name
-from icecore.own_files import is_file
 from icecore.reporting.figures.drawing import write
 from icecore.reporting.inside.attention import ATTENTION
 from icecore.reporting.inside.causal import CAUSAL
-from icecore.reporting.inside.looking import Analysis, Look, Request, Result, Subject
+from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalysisOptions, AnalyzedRun, Result
 from icecore.reporting.inside.memorized import CAPACITY
 from icecore.reporting.inside.modular import MODULAR
 from icecore.reporting.inside.own import own_analysis
 from icecore.reporting.inside.readout import READOUT
 from icecore.reporting.inside.variance import VARIANCE
 from icecore.reporting.table import Table
+from icecore.user_code import is_file
 
 ANALYSES: dict[str, Analysis] = {
     analysis.name: analysis for analysis in (VARIANCE, CAUSAL, ATTENTION, MODULAR, READOUT, CAPACITY)
 }
 
-__all__ = ["ANALYSES", "Analysis", "Look", "Request", "Result", "Subject", "Table", "chosen", "draw", "look_inside"]
+__all__ = [
+    "ANALYSES",
+    "Analysis",
+    "AnalysisContext",
+    "AnalysisOptions",
+    "AnalyzedRun",
+    "Result",
+    "Table",
+    "chosen",
+    "draw",
+    "look_inside",
+]
 
 
-def chosen(subject: Subject, names: Sequence[str]) -> dict[str, Analysis]:
+def chosen(run: AnalyzedRun, names: Sequence[str]) -> dict[str, Analysis]:
     """The named analyses, ours or `FILE.py:FUNCTION`; if none is named, those of ours that fit the run."""
     if not names:
-        return {name: analysis for name, analysis in ANALYSES.items() if analysis.fits(subject)}
+        return {name: analysis for name, analysis in ANALYSES.items() if analysis.fits(run)}
     found: dict[str, Analysis] = {}
     for name in names:
         if name not in ANALYSES and not is_file(name):
@@ -41,18 +52,18 @@ def chosen(subject: Subject, names: Sequence[str]) -> dict[str, Analysis]:
     return found
 
 
-def look_inside(look: Look, analyses: Iterable[Analysis]) -> Iterator[tuple[str, Result]]:
+def look_inside(context: AnalysisContext, analyses: Iterable[Analysis]) -> Iterator[tuple[str, Result]]:
     """Each analysis by name, as it is finished."""
     for analysis in analyses:
-        look.tell(analysis.name, 0, 1)
-        yield analysis.name, analysis.measure(look)
+        context.on_progress(analysis.name, 0, 1)
+        yield analysis.name, analysis.measure(context)
 
 
-def draw(look: Look, analyses: Iterable[Analysis], found: dict[str, Result], folder: Path) -> list[Path]:
+def draw(context: AnalysisContext, analyses: Iterable[Analysis], found: dict[str, Result], folder: Path) -> list[Path]:
     """A figure for each analysis that has one, as PNG and PDF; the files."""
     files: list[Path] = []
     for analysis in analyses:
-        figure = analysis.figure(look, found[analysis.name])
+        figure = analysis.figure(context, found[analysis.name])
         if figure is not None:
             own = [folder / f"{analysis.figure_name or analysis.name}.{ending}" for ending in ("png", "pdf")]
             write(figure, own)

@@ -1,4 +1,4 @@
-"""Figure 2: where the tokens of a prompt look; of needle, both steps of induction."""
+"""Figure 2: where the tokens of a prompt context; of needle, both steps of induction."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
 from icecore.errors import require
 from icecore.reporting.figures.drawing import new_figure
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import Needle
 
@@ -17,17 +17,17 @@ PROMPT = "a 1 b 2 c 3 d 4 b"  # SOURCE: Figure 2
 STEPS = ("value_to_marker", "query_to_value")
 
 
-def measure(look: Look) -> Result:
+def measure(context: AnalysisContext) -> Result:
     """Of needle the scores of both steps of induction; of any task the maps of a prompt."""
-    subject, prompt = look.subject, look.request.prompt
-    task = subject.config.task
+    run, prompt = context.run, context.options.prompt
+    task = run.config.task
     found: Result = {}
     if isinstance(task, Needle):
-        test = task.test_set()[: look.request.items]
+        test = task.test_set()[: context.options.items]
         found["items"] = len(test)
-        for half, (name, parameters) in enumerate(subject.both.items()):
-            parts = look.in_parts("attention", test, half)
-            scores = induction_scores(subject.model, parameters, task, parts)
+        for half, (name, parameters) in enumerate(run.both.items()):
+            parts = context.in_parts("attention", test, half)
+            scores = induction_scores(run.model, parameters, task, parts)
             found[name] = {
                 "value_to_marker": scores.value_to_marker.tolist(),
                 "query_to_value": scores.query_to_value.tolist(),
@@ -40,7 +40,7 @@ def measure(look: Look) -> Result:
         require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
     if prompt is not None:
         tokens = task.read(prompt)
-        maps = attention_maps(subject.model, subject.parameters, tokens)
+        maps = attention_maps(run.model, run.parameters, tokens)
         found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps.tolist()}
     return found
 
@@ -52,7 +52,7 @@ def tables(result: Result) -> list[Table]:
             head, uniform = result[name][f"best_{step}"], result[name]["uniform"][index]
             where = f"layer {head['layer']}, head {head['head']}"
             rows.append((name, step.replace("_", " "), where, f"{head['score']:.3f}", f"{uniform:.3f}"))
-    title = "The heads that look most from each value to its marker, and from the query to its value"
+    title = "The heads that context most from each value to its marker, and from the query to its value"
     left = ("", "attention", "best head")
     of_needle = [Table(title, (*left, "mean", "uniform"), rows, left)] if rows else []
     return [*of_needle, *([prompt_table(result["prompt"])] if "prompt" in result else [])]
@@ -68,8 +68,8 @@ def prompt_table(prompt: Result) -> Table:
     return Table(title, ("", "at", "place", "attention"), rows, left=("", "at"))
 
 
-def figure(_look: Look, result: Result) -> "Figure | None":
-    """A panel a head, a row a layer; rows look, columns are looked at."""
+def figure(_context: AnalysisContext, result: Result) -> "Figure | None":
+    """A panel a head, a row a layer; rows context, columns are looked at."""
     if "prompt" not in result:
         return None
     maps, words = result["prompt"]["maps"], result["prompt"]["words"]
@@ -88,9 +88,9 @@ def figure(_look: Look, result: Result) -> "Figure | None":
     return drawn
 
 
-def fits(subject: Subject) -> bool:
-    has_maps = any(name.endswith(".attention") for name in subject.model.activations)
-    return isinstance(subject.config.task, Needle) and has_maps
+def fits(run: AnalyzedRun) -> bool:
+    has_maps = any(name.endswith(".attention") for name in run.model.activations)
+    return isinstance(run.config.task, Needle) and has_maps
 
 
 ATTENTION = Analysis("attention", measure, tables, figure, fits=fits)

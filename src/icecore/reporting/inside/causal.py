@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, has_streams, percent
+from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -20,22 +20,22 @@ LINES = {
 }
 
 
-def measure(look: Look) -> Result:
+def measure(context: AnalysisContext) -> Result:
     """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
-    subject, place = look.subject, look.request.place
-    trained, untrained = look.moments
-    task = subject.config.task
-    test = task.test_set()[: look.request.items]
-    counts = counts_up_to(subject.model.width)
+    run, activation = context.run, context.options.activation
+    trained, untrained = context.moments
+    task = run.config.task
+    test = task.test_set()[: context.options.items]
+    counts = counts_up_to(run.model.width)
     done = itertools.count(1)
 
     def on_count() -> None:
-        look.tell("causal", next(done), 2 * len(BASES) * len(counts))
+        context.on_progress("causal", next(done), 2 * len(BASES) * len(counts))
 
     curves = [
         accuracy_curve(
-            subject.model,
-            subject.parameters,
+            run.model,
+            run.parameters,
             task,
             test,
             trained,
@@ -43,7 +43,7 @@ def measure(look: Look) -> Result:
             counts,
             basis,
             mode,
-            [place] if place else [],
+            [activation] if activation else [],
             on_count,
         )
         for mode in ("keep", "remove")
@@ -65,7 +65,7 @@ def tables(result: Result) -> list[Table]:
     return [Table(title, (*left, *map(str, curves[0]["counts"])), rows, left, (shuffled,))]
 
 
-def figure(look: Look, result: Result) -> "Figure":
+def figure(context: AnalysisContext, result: Result) -> "Figure":
     drawn = new_figure(7.2, 3.2)
     for panel, mode in zip(drawn.subplots(1, 2, sharey=True), ("keep", "remove"), strict=True):
         for curve in result["curves"]:
@@ -80,7 +80,7 @@ def figure(look: Look, result: Result) -> "Figure":
         finish(panel)
     drawn.axes[0].set_ylabel("test accuracy, %")
     places = ", ".join(result["curves"][0]["places"])
-    return with_legend(drawn, f"{look.subject.config.task.name}: the residual stream at {places}")
+    return with_legend(drawn, f"{context.run.config.task.name}: the residual stream at {places}")
 
 
 CAUSAL = Analysis("causal", measure, tables, figure, fits=has_streams)

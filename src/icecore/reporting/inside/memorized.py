@@ -7,7 +7,7 @@ from torch import Tensor
 from icecore.analysis.capacity import capacity
 from icecore.errors import InputError
 from icecore.models import device_of
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import Memorization
 
@@ -15,25 +15,25 @@ ROWS = 4_096  # items that are computed at once
 
 
 @torch.no_grad()
-def measure(look: Look) -> Result:
-    subject = look.subject
-    task = subject.config.task
+def measure(context: AnalysisContext) -> Result:
+    run = context.run
+    task = run.config.task
     if not isinstance(task, Memorization):
         raise InputError(f"bits are those of memorization; the run is of {task.name}")
     batch = task.test_set()
-    total = subject.trained_parameters + subject.frozen_parameters
+    total = run.trained_parameters + run.frozen_parameters
 
     def of(parameters: dict[str, Tensor]) -> dict[str, float]:
         right, loss = [], []
         for begin in range(0, len(batch), ROWS):
             rows = batch[begin : begin + ROWS].to(device_of(parameters))
-            logits = subject.model.logits(parameters, rows.tokens)[rows.scored]
+            logits = run.model.logits(parameters, rows.tokens)[rows.scored]
             answers = rows.targets[rows.scored]
             right.append((logits.argmax(dim=1) == answers).float())
             loss.append(F.cross_entropy(logits, answers, reduction="none"))
-        return capacity(torch.cat(right), torch.cat(loss), task.keys, subject.trained_parameters, total).as_json()
+        return capacity(torch.cat(right), torch.cat(loss), task.keys, run.trained_parameters, total).as_json()
 
-    return {name: of(parameters) for name, parameters in subject.both.items()}
+    return {name: of(parameters) for name, parameters in run.both.items()}
 
 
 def tables(result: Result) -> list[Table]:
@@ -42,8 +42,8 @@ def tables(result: Result) -> list[Table]:
     return [Table("Memorized bits", ("", *both), rows, left=("",))]
 
 
-def fits(subject: Subject) -> bool:
-    return isinstance(subject.config.task, Memorization)
+def fits(run: AnalyzedRun) -> bool:
+    return isinstance(run.config.task, Memorization)
 
 
 CAPACITY = Analysis("capacity", measure, tables, fits=fits)

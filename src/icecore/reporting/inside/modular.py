@@ -16,7 +16,7 @@ from icecore.analysis.circles import (
 from icecore.errors import InputError, require
 from icecore.models import parameter_of_role
 from icecore.reporting.figures.drawing import new_figure
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject
+from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import ModularAddition
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 NUMBERS = ("circularity", "gradient_symmetricity", "distance_irrelevance", "distance_irrelevance_of_largest_wrong")
 
 
-def measure(look: Look) -> Result:
-    subject = look.subject
-    task, model = subject.config.task, subject.model
+def measure(context: AnalysisContext) -> Result:
+    run = context.run
+    task, model = run.config.task, run.model
     if not isinstance(task, ModularAddition):
         raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
 
@@ -44,7 +44,7 @@ def measure(look: Look) -> Result:
             "spectrum": spectrum,
         }
 
-    return {name: of(parameters) for name, parameters in subject.both.items()}
+    return {name: of(parameters) for name, parameters in run.both.items()}
 
 
 def tables(result: Result) -> list[Table]:
@@ -56,14 +56,14 @@ def tables(result: Result) -> list[Table]:
     return [Table("Modular addition", ("", *both), rows, left=("",), notes=tuple(notes))]
 
 
-def figure(look: Look, _result: Result) -> "Figure":
+def figure(context: AnalysisContext, _result: Result) -> "Figure":
     """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
     drawn = new_figure(7.2, 3.4)
     panels = drawn.subplots(1, 2)
-    numbers = range(look.subject.config.task.vocab_size)
-    for panel, (label, parameters) in zip(panels, look.subject.both.items(), strict=True):
-        places = components(parameter_of_role(look.subject.model, parameters, "token")).cpu()
-        first, second = look.request.components or circle_pair(places)
+    numbers = range(context.run.config.task.vocab_size)
+    for panel, (label, parameters) in zip(panels, context.run.both.items(), strict=True):
+        places = components(parameter_of_role(context.run.model, parameters, "token")).cpu()
+        first, second = context.options.components or circle_pair(places)
         require(max(first, second) < places.shape[1], f"there are only {places.shape[1]} components: choose among them")
         turns = strongest_frequency(places[:, first])
         colours = [number * turns % len(numbers) for number in numbers]
@@ -77,8 +77,8 @@ def figure(look: Look, _result: Result) -> "Figure":
     return drawn
 
 
-def fits(subject: Subject) -> bool:
-    return isinstance(subject.config.task, ModularAddition) and "embedding" in subject.model.activations
+def fits(run: AnalyzedRun) -> bool:
+    return isinstance(run.config.task, ModularAddition) and "embedding" in run.model.activations
 
 
 MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits)

@@ -4,10 +4,10 @@ import inspect
 
 from icecore.errors import InputError, require
 from icecore.models import device_of
-from icecore.own_files import hash_of, load_function, of_the_users
-from icecore.reporting.inside.looking import Analysis, Look, Result
+from icecore.reporting.inside.context import Analysis, AnalysisContext, Result
 from icecore.reporting.table import Table
 from icecore.training.probes import finite_numbers
+from icecore.user_code import hash_of, load_function, reraise_user_error
 
 TAKES = "(model, parameters, batch)"
 
@@ -21,16 +21,16 @@ def own_analysis(spec: str) -> Analysis:
     except TypeError:
         raise InputError(f"{name} in {spec.partition(':')[0]} must take {TAKES}, and have defaults for more") from None
 
-    def measure(look: Look) -> Result:
-        subject = look.subject
-        batch = subject.config.task.test_set()[: look.request.items]
+    def measure(context: AnalysisContext) -> Result:
+        run = context.run
+        batch = run.config.task.test_set()[: context.options.items]
         found: dict[str, dict[str, float]] = {}
-        for done, (which, parameters) in enumerate(subject.both.items(), start=1):
+        for done, (which, parameters) in enumerate(run.both.items(), start=1):
             own = {each: value.clone() for each, value in parameters.items()}  # what it changes is its own
             rows = batch.to(device_of(own))
-            with of_the_users(f"{spec} failed"):
-                found[which] = finite_numbers(function(subject.model, own, rows), name)
-            look.tell(name, done, 2)
+            with reraise_user_error(f"{spec} failed"):
+                found[which] = finite_numbers(function(run.model, own, rows), name)
+            context.on_progress(name, done, 2)
         require(
             found["trained"].keys() == found["untrained"].keys(),
             f"{name} must give the same numbers of every model, and gave {', '.join(found['trained'])} of the trained "

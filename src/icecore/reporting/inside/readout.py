@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from icecore.analysis.moments import training_items
 from icecore.analysis.readout import logistic_readout, ridge_readout
 from icecore.reporting.figures.drawing import BLUE, DOTS, GREY, YELLOW, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, Subject, percent
+from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result, percent
 from icecore.reporting.table import Table
 from icecore.tasks import Language
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 SAMPLE = 40_000  # training items that readouts are solved on: all of a finite set of the paper's size
 
 
-def measure(look: Look) -> Result:
-    model, untrained, task = look.subject.model, look.subject.untrained, look.subject.config.task
+def measure(context: AnalysisContext) -> Result:
+    model, untrained, task = context.run.model, context.run.untrained, context.run.config.task
     items = training_items(task, SAMPLE, "readout"), task.test_set()
     each = [
         ridge_readout(model, untrained, task.vocab_size, *items),
-        logistic_readout(model, untrained, task.vocab_size, *items, partial(look.tell, "readout")),
+        logistic_readout(model, untrained, task.vocab_size, *items, partial(context.on_progress, "readout")),
     ]
-    return {"readouts": [asdict(one) for one in each], "floors": task.floors()}
+    return {"readouts": [asdict(one) for one in each], "baselines": task.baselines()}
 
 
 def tables(result: Result) -> list[Table]:
@@ -33,11 +33,11 @@ def tables(result: Result) -> list[Table]:
         for one in result["readouts"]
     ]
     title = "The unembedding alone on the untouched body, solved; accuracy in %"
-    floors = f"floors: {', '.join(f'{name} {percent(value)}' for name, value in result['floors'].items())}"
-    return [Table(title, ("", "train", "test", "scored positions"), rows, left=("",), notes=(floors,))]
+    baselines = f"baselines: {', '.join(f'{name} {percent(value)}' for name, value in result['baselines'].items())}"
+    return [Table(title, ("", "train", "test", "scored positions"), rows, left=("",), notes=(baselines,))]
 
 
-def figure(look: Look, result: Result) -> "Figure":
+def figure(context: AnalysisContext, result: Result) -> "Figure":
     """Both readouts beside what needs no learning."""
     drawn = new_figure(4.6, 3.0)
     panel = drawn.subplots()
@@ -45,17 +45,17 @@ def figure(look: Look, result: Result) -> "Figure":
     for shift, (which, colour) in zip((-0.2, 0.2), (("train", YELLOW), ("test", BLUE)), strict=True):
         heights = [100 * one[f"{which}_accuracy"] for one in result["readouts"]]
         panel.bar([index + shift for index in range(len(kinds))], heights, 0.38, color=colour, label=which)
-    floor = 100 * max(result["floors"].values())
-    panel.axhline(floor, color=GREY, linewidth=1, linestyle=DOTS, label="floor")
+    baseline = 100 * max(result["baselines"].values())
+    panel.axhline(baseline, color=GREY, linewidth=1, linestyle=DOTS, label="baseline")
     panel.set_xticks(range(len(kinds)), kinds)
     panel.set_ylim(0, 104)
     panel.set_ylabel("accuracy, %")
     finish(panel)
-    return with_legend(drawn, f"{look.subject.config.task.name}: the unembedding alone, solved")
+    return with_legend(drawn, f"{context.run.config.task.name}: the unembedding alone, solved")
 
 
-def fits(subject: Subject) -> bool:
-    return not isinstance(subject.config.task, Language)  # its windows are too many
+def fits(run: AnalyzedRun) -> bool:
+    return not isinstance(run.config.task, Language)  # its windows are too many
 
 
 READOUT = Analysis("readout", measure, tables, figure, fits=fits)

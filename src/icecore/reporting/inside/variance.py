@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import explained, streams_of
 from icecore.reporting.figures.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
-from icecore.reporting.inside.looking import Analysis, Look, Result, has_streams, percent
+from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 from icecore.sweeps.variance import TOP
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def measure(look: Look) -> Result:
+def measure(context: AnalysisContext) -> Result:
     """Shares of variance within the top 10 directions and neurons, at each place."""
-    trained, untrained = look.moments
-    places = streams_of(look.subject.model)
+    trained, untrained = context.moments
+    places = streams_of(context.run.model)
     return {
-        "positions": look.request.positions,
+        "positions": context.options.positions,
         "activations": trained["embedding"].count,
         "trained": {place: asdict(explained(trained[place], TOP)) for place in places},
         "untrained": {place: asdict(explained(untrained[place], TOP)) for place in places},
@@ -36,7 +36,7 @@ def tables(result: Result) -> list[Table]:
     return [Table(title, headings, rows, left=("place",))]
 
 
-def figure(look: Look, result: Result) -> "Figure":
+def figure(context: AnalysisContext, result: Result) -> "Figure":
     """Shares at each place, trained beside untrained."""
     drawn = new_figure(7.2, 3.0)
     places = list(result["trained"])
@@ -49,7 +49,7 @@ def figure(look: Look, result: Result) -> "Figure":
         panel.set_ylim(0, 100)
         finish(panel)
     drawn.axes[0].set_ylabel("share of variance, %")
-    task = look.subject.config.task.name
+    task = context.run.config.task.name
     return with_legend(drawn, f"{task}: variance of the residual stream ({result['positions']} positions)")
 
 

@@ -1,8 +1,8 @@
-"""What an analysis is, and what it is given to look at."""
+"""What an analysis is, and what it is given to context at."""
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Result = dict[str, Any]  # what was found, as JSON
 Both = tuple[dict[str, Moments], dict[str, Moments]]  # of the trained model, and of the untrained one
-Tell = Callable[[str, int, int], None]  # what is looked at, how many parts of it are done, and of how many
+AnalysisProgress = Callable[[str, int, int], None]  # which analysis, how many parts are done, and of how many
 
 
 @dataclass(frozen=True)
-class Subject:
+class AnalyzedRun:
     """One seed of a run, and the same seed before training."""
 
     config: RunConfig
@@ -36,12 +36,14 @@ class Subject:
     frozen_parameters: int
 
     @staticmethod
-    def of(config: RunConfig, population: Population, seed: int) -> "Subject":
+    def of(config: RunConfig, population: Population, seed: int) -> "AnalyzedRun":
         index = index_of(seed, config.seeds)
         device = population.device
         untrained = {name: value.to(device) for name, value in config.initial(seed).items()}
         parameters = population.parameters(index)
-        return Subject(config, config.model, parameters, untrained, sample_of(config.task), *config.parameter_counts)
+        return AnalyzedRun(
+            config, config.model, parameters, untrained, sample_of(config.task), *config.parameter_counts
+        )
 
     def require_streams(self) -> None:
         """Raise unless the model's hook gets the streams that the model names."""
@@ -55,12 +57,12 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a user chooses of the analyses."""
+class AnalysisOptions:
+    """The user's choices."""
 
     positions: Positions = "read"  # whose activations are pooled
     items: int = 1_000  # of the test set, at most
-    place: str | None = None  # of the stream, that is edited alone
+    activation: str | None = None  # of the stream, that is edited alone
     prompt: str | None = None  # whose attention is shown
     components: tuple[int, int] | None = None  # of the embedding, that are drawn
 
@@ -70,57 +72,57 @@ def silence(_what: str, _done: int, _total: int) -> None:
 
 
 @dataclass(frozen=True)
-class Look:
-    """A subject, what is asked of it, and someone who is told how far this is."""
+class AnalysisContext:
+    """The inputs of an analysis: the run, options, a progress callback."""
 
-    subject: Subject
-    request: Request = field(default_factory=Request)
-    tell: Tell = silence
+    run: AnalyzedRun
+    options: AnalysisOptions = AnalysisOptions()
+    on_progress: AnalysisProgress = silence
 
     def __post_init__(self) -> None:
-        place = self.request.place
-        if place is not None and place not in (places := streams_of(self.subject.model)):
-            raise unknown_name("place", place, places)
+        chosen = self.options.activation
+        if chosen is not None and chosen not in (streams := streams_of(self.run.model)):
+            raise unknown_name("activation", chosen, streams)
 
     @functools.cached_property
     def moments(self) -> Both:
-        """Of the residual stream on the same items; several analyses share them."""
-        self.subject.require_streams()
-        self.tell("moments", 0, 1)
+        """The moments of the residual stream, trained and untrained, on the same items; several analyses share them."""
+        self.run.require_streams()
+        self.on_progress("moments", 0, 1)
         trained, untrained = (
             moments_of(
-                self.subject.model,
+                self.run.model,
                 parameters,
-                self.in_parts("moments", self.subject.sample, half),
-                self.request.positions,
+                self.in_parts("moments", self.run.sample, half),
+                self.options.positions,
             )
-            for half, parameters in enumerate(self.subject.both.values())
+            for half, parameters in enumerate(self.run.both.values())
         )
         return trained, untrained
 
     def in_parts(self, what: str, batch: Batch, half: int) -> Iterator[Batch]:
-        """A batch that is gone through twice, this time as its first or second half, telling how far this is."""
+        """Yield a batch in parts, as the first or second half of the work, and report progress."""
         done = half * len(batch)
         for part in in_parts(batch):
             yield part
             done += len(part)
-            self.tell(what, done, 2 * len(batch))
+            self.on_progress(what, done, 2 * len(batch))
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One thing to look at: how it is measured, printed and drawn."""
+    """One analysis: how it is measured, printed and drawn."""
 
     name: str
-    measure: Callable[[Look], Result]
+    measure: Callable[[AnalysisContext], Result]
     tables: Callable[[Result], list[Table]]
-    figure: Callable[[Look, Result], "Figure | None"] = lambda _look, _result: None
+    figure: Callable[[AnalysisContext, Result], "Figure | None"] = lambda _context, _result: None
     figure_name: str = ""  # its file's, if it is not the analysis's
-    fits: Callable[[Subject], bool] = lambda _: True  # whether it is made if none is named
+    fits: Callable[[AnalyzedRun], bool] = lambda _: True  # whether it is made if none is named
 
 
-def has_streams(subject: Subject) -> bool:
-    return bool(subject.model.streams)
+def has_streams(run: AnalyzedRun) -> bool:
+    return bool(run.model.streams)
 
 
 def percent(value: float) -> str:

@@ -17,18 +17,18 @@ from icecore.tasks.check import require_task
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Intervals, ProgressCallback, train_run
-from icecore.training.optimization import Optimization
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
 from icecore.training.precision import pick_precision
-from icecore.training.presets import preset_optimization, preset_sizes
+from icecore.training.presets import preset_dims, preset_training
 from icecore.training.probes import Probe, named_probes
 from icecore.training.run_folder import RunFolder
 from icecore.training.stream import batch_sizes
+from icecore.training.training_config import TrainingConfig
 
 
 @dataclass(frozen=True)
-class Runs:
+class TrainedRun:
     """A trained population and its result."""
 
     config: RunConfig
@@ -75,9 +75,9 @@ def train(
     checkpoint_every: int | None = None,
     accumulate: int = 1,
     phases: Sequence[Mapping[str, Any]] = (),
-    **optimization: Any,
-) -> Runs:
-    """Train `seeds` networks at once. Settings of the optimization (steps, batch, lr, ...) default to the preset's.
+    **training: Any,
+) -> TrainedRun:
+    """Train `seeds` networks at once. Settings of the training (steps, batch, lr, ...) default to the preset's.
 
     With `out`, the run is saved under it, in a folder named by its config; a complete run is loaded, not repeated.
     `resume` continues an unfinished run of this config; None does so if there is one. `accumulate` computes every
@@ -99,11 +99,11 @@ def train(
         positions=positions,
         precision=pick_precision(precision, where, model),
         phases=phases,
-        **optimization,
+        **training,
     )
     for phase in config.phases:
-        if phase.optimization.advice is not None:
-            warnings.warn(phase.optimization.advice, Advice, stacklevel=2)
+        if phase.training.advice is not None:
+            warnings.warn(phase.training.advice, Advice, stacklevel=2)
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every)
     by_name = named_probes(probes)
     return train_config(config, where, intervals, out, resume, overwrite, with_body, on_progress, accumulate, by_name)
@@ -120,15 +120,15 @@ def train_config(
     on_progress: ProgressCallback | None = None,
     accumulate: int = 1,
     probes: Mapping[str, Probe] | None = None,
-) -> Runs:
+) -> TrainedRun:
     """Train from a finished RunConfig."""
     require(not (resume and overwrite), "--resume goes on, --overwrite starts again: choose one of them")
     require_sound(config)
     micro = MicroBatches(Parallel.join(device), accumulate)
-    for batch in batch_sizes(config.task.train_set(), config.optimization.batch):
+    for batch in batch_sizes(config.task.train_set(), config.training.batch):
         micro.rows_of(batch)  # or say that it cannot be divided, before there is a folder
     if out is None:
-        return Runs(config, *train_run(config, device, intervals, None, with_body, on_progress, micro, probes))
+        return TrainedRun(config, *train_run(config, device, intervals, None, with_body, on_progress, micro, probes))
     require_loadable(config)
     folder = RunFolder.of(config, Path(out))
     if folder.is_complete and not overwrite:
@@ -136,13 +136,15 @@ def train_config(
             warnings.warn(f"{folder.path} is complete, so its probes are not run; overwrite it", Advice, stacklevel=3)
         return replace(kept(folder, device), config=config)
     if not micro.parallel.is_first:
-        return Runs(config, *train_run(config, device, intervals, None, with_body, None, micro, probes), folder.path)
+        return TrainedRun(
+            config, *train_run(config, device, intervals, None, with_body, None, micro, probes), folder.path
+        )
     try:
         with folder.begun(config, resume, overwrite):
             if folder.is_complete:  # another process was quicker
                 return replace(kept(folder, device), config=config)
             trained = train_run(config, device, intervals, folder, with_body, on_progress, micro, probes)
-            return Runs(config, *trained, folder.path)
+            return TrainedRun(config, *trained, folder.path)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
         raise Interrupted(f"{error}; go on with the same command{flag}") from None
@@ -159,23 +161,23 @@ def config_of(
     positions: int | None = None,
     precision: str = "fp32",
     phases: Sequence[Mapping[str, Any]] = (),
-    **optimization: Any,
+    **training: Any,
 ) -> RunConfig:
     """Return the checked config of what `train` would train."""
     task = with_target(task)
-    base = vars(preset_optimization(task, model, preset, optimization.get("batch")))
+    base = vars(preset_training(task, model, preset, training.get("batch")))
 
     def phase_of(settings: Mapping[str, Any]) -> Phase:
-        own = {**optimization, **settings}
+        own = {**training, **settings}
         what = own.pop("trainable", trainable)
         unknown = own.keys() - base.keys()
-        require(not unknown, f"unknown setting of the optimization: {', '.join(sorted(unknown))}")
-        return Phase(what, Optimization(**{**base, **own}))
+        require(not unknown, f"unknown setting of the training: {', '.join(sorted(unknown))}")
+        return Phase(what, TrainingConfig(**{**base, **own}))
 
     return RunConfig(
         task=task,
         model=model,
-        sizes=preset_sizes(task, positions),
+        dims=preset_dims(task, positions),
         phases=tuple(map(phase_of, phases or [{}])),
         seeds=numbered(seeds),
         data_seed=data_seed,
@@ -183,14 +185,14 @@ def config_of(
     )
 
 
-def load(path: Path | str, device: str = "auto") -> Runs:
+def load(path: Path | str, device: str = "auto") -> TrainedRun:
     """A finished run: what was trained around its frozen body, which is made again from its seeds and checked."""
     return kept(RunFolder(Path(path)), pick_device(device))
 
 
-def kept(folder: RunFolder, device: torch.device) -> Runs:
+def kept(folder: RunFolder, device: torch.device) -> TrainedRun:
     config, population = folder.load(device)
-    return Runs(config, folder.result(), population, list(folder.metrics()), folder.path)
+    return TrainedRun(config, folder.result(), population, list(folder.metrics()), folder.path)
 
 
 def require_sound(config: RunConfig) -> None:
@@ -201,7 +203,7 @@ def require_sound(config: RunConfig) -> None:
         require_task(lambda: task, f"{file}{type(task).__name__}")
     if not is_shipped(config.model):
         may_look_ahead = not answers_come_later(config.task.test_set())
-        require_model(config.model, config.sizes, config.task.max_length, may_look_ahead)
+        require_model(config.model, config.dims, config.task.max_length, may_look_ahead)
 
 
 def answers_come_later(test: Batch) -> bool:

@@ -9,26 +9,26 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from icecore.errors import InputError, require
-from icecore.models import Model, Sizes
+from icecore.models import Model, ModelDims
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item, Task
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import PlainTask
-from icecore.training import Optimization
+from icecore.training import TrainingConfig
 
 
-def baseline_step(
-    task: Task, model: Model, sizes: Sizes, trainable: str, optimization: Optimization, device: torch.device
+def user_step(
+    task: Task, model: Model, dims: ModelDims, trainable: str, training: TrainingConfig, device: torch.device
 ) -> Callable[[], None]:
     """A function that takes one training step of one seed; `trainable` is embeddings or all."""
     require(model.name in NETWORKS, f"a user's loop has no network for {model.name}; there are {', '.join(NETWORKS)}")
-    network = NETWORKS[model.name](model, sizes)
+    network = NETWORKS[model.name](model, dims)
     nn.Module.to(network, device)
-    update = updates(network, trainable, optimization)
+    update = updates(network, trainable, training)
     stream = items_of(task)
 
     def step() -> None:
-        tokens, rows, columns, targets = padded([next(stream) for _ in range(optimization.batch)], task.max_length)
+        tokens, rows, columns, targets = padded([next(stream) for _ in range(training.batch)], task.max_length)
         tokens, targets = tokens.to(device), targets.to(device)
         output = network(tokens)
         logits = output if isinstance(output, Tensor) else output.logits
@@ -37,31 +37,31 @@ def baseline_step(
     return step
 
 
-def updates(network: nn.Module, trainable: str, optimization: Optimization) -> Callable[[Tensor], None]:
+def updates(network: nn.Module, trainable: str, training: TrainingConfig) -> Callable[[Tensor], None]:
     """A function that takes the step of a loss; what does not train is frozen."""
     if trainable == "embeddings":
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": optimization.weight_decay},
+        {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay},
         {"params": [p for p in trained if p.ndim == 1], "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=optimization.lr)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: optimization.lr_at(step) / optimization.lr)
+    optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=training.lr)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: training.lr_at(step) / training.lr)
 
     def update(loss: Tensor) -> None:
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, optimization.clip)
+        torch.nn.utils.clip_grad_norm_(trained, training.clip)
         optimizer.step()
         schedule.step()
 
     return update
 
 
-def gpt2_without_cache(model: Any, sizes: Sizes) -> nn.Module:
-    network = new_gpt2(model, sizes)
+def gpt2_without_cache(model: Any, dims: ModelDims) -> nn.Module:
+    network = new_gpt2(model, dims)
     network.config.use_cache = False
     return network
 
@@ -69,18 +69,18 @@ def gpt2_without_cache(model: Any, sizes: Sizes) -> nn.Module:
 class Recurrent(nn.Module):
     """PyTorch's own LSTM between an embedding and an output layer."""
 
-    def __init__(self, model: Any, sizes: Sizes) -> None:
+    def __init__(self, model: Any, dims: ModelDims) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(sizes.vocab_size, model.width)
+        self.embedding = nn.Embedding(dims.vocab_size, model.width)
         self.body = nn.LSTM(model.width, model.width, model.layers, batch_first=True)
-        self.output = nn.Linear(model.width, sizes.vocab_size)
+        self.output = nn.Linear(model.width, dims.vocab_size)
 
     def forward(self, tokens: Tensor) -> Tensor:
         return self.output(self.body(self.embedding(tokens))[0])
 
 
 # What a user would take for a model, by its name.
-NETWORKS: dict[str, Callable[[Model, Sizes], nn.Module]] = {"transformer": gpt2_without_cache, "lstm": Recurrent}
+NETWORKS: dict[str, Callable[[Model, ModelDims], nn.Module]] = {"transformer": gpt2_without_cache, "lstm": Recurrent}
 
 
 def items_of(task: Task) -> Iterator[Item]:

@@ -56,7 +56,7 @@ def operations(counts: Counter[Product]) -> int:
     return sum(product.operations * count for product, count in counts.items())
 
 
-def floor_seconds(counts: Counter[Product], device: torch.device) -> float:
+def lower_bound_seconds(counts: Counter[Product], device: torch.device) -> float:
     """The time of the products alone, measured one shape after another."""
     return math.fsum(count * seconds_of(product, device) for product, count in counts.items())
 

@@ -10,7 +10,7 @@ MOST = 10_000_000  # steps, or items of a batch: more would be silent for minute
 
 
 @dataclass(frozen=True)
-class Optimization:
+class TrainingConfig:
     """AdamW with warm-up and a schedule; SOURCE for the defaults: appendix D.3 and the released scripts."""
 
     steps: int = 10_000

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 from icecore.errors import InputError, Interrupted, in_one_line, is_out_of_memory, unknown_name
 
 Kind = TypeVar("Kind")
+RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # methods of tasks of older versions
 
 
 @contextlib.contextmanager
-def of_the_users(what: str) -> Iterator[None]:
+def reraise_user_error(what: str) -> Iterator[None]:
     """Whatever the user's own code raises is for the user to mend."""
     try:
         yield
@@ -53,6 +54,9 @@ def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
     chosen = classes[class_name]
     if not issubclass(chosen, base):
         raise InputError(f"{class_name} in {file} must be a subclass of icecore.{noun}s.{base.__name__}")
+    for old, new in RENAMED.items():
+        if old in vars(chosen):
+            raise InputError(f"{class_name} in {file} defines {old}, which is called {new} now: rename it")
     chosen.source_file, chosen.source_text = file, text  # type: ignore[attr-defined]
     return chosen
 
