@@ -36,7 +36,8 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
     assert {"trained", "untrained"} <= found["variance"].keys()
     assert {curve["mode"] for curve in found["causal"]["curves"]} == {"keep", "remove"}
     assert found["attention"]["prompt"]["words"] == ["a", "1", "b", "2", "c", "3", "d", "4", "b?"]
-    assert {Path(file).stem for file in result["figures"]} == {"variance", "causal", "attention", "readout"}
+    stems = {f"needle-{Path(run).name}-seed1-{name}" for name in ("variance", "causal", "attention", "readout")}
+    assert {Path(file).stem for file in result["figures"]} == stems, "no other run has them"
     for file in result["figures"]:
         assert Path(file).read_bytes()[:4] in (b"\x89PNG", b"%PDF")
     assert main(["analyze", run, "--what", "variance,attention", "--prompt", "b 2 a 1 a"]) == 0
@@ -76,7 +77,8 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
     assert "gradient symmetricity" in shown
     assert "key frequencies, untrained" in shown
     assert "k directions at block0.stream" in shown
-    drawn = {f"{name}.{ending}" for name in ("circles", "causal", "readout") for ending in ("png", "pdf")}
+    begin = f"modular-addition-{Path(run).name}-seed0"
+    drawn = {f"{begin}-{name}.{end}" for name in ("circles", "causal", "readout") for end in ("png", "pdf")}
     assert {path.name for path in (tmp_path / "figures").iterdir()} == drawn
     run = train(tmp_path, capsys, "memorization", "--keys", "8")
     out = tmp_path / "kept" / "bits.json"

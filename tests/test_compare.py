@@ -232,7 +232,10 @@ def test_what_is_judged_by_its_loss_is_not_compared_by_accuracy(tmp_path, monkey
 
 
 def test_lines_that_the_paper_does_not_have_differ_in_their_looks():
-    lines = [f"line {number}" for number in range(8)]
-    styles = styles_of([Point("a", line, 16, (1.0,), 0.0, (16,)) for line in ("Random", *lines)])
+    """Hue tells the body, marker and dashes tell what trains."""
+    lines = [f"{what}{body}" for what in ("Random", "Normal", "norm", "q,k") for body in ("", ", gru", ", mine")]
+    styles = styles_of([Point("a", line, 16, (1.0,), 0.0, (16,)) for line in lines])
     looks = {(styles[line]["color"], styles[line]["marker"]) for line in lines}
     assert len(looks) == len(lines)
+    assert {styles[line]["color"] for line in lines if line.endswith("gru")} == {styles["Random, gru"]["color"]}
+    assert {styles[line]["marker"] for line in lines if line.startswith("norm")} == {styles["norm"]["marker"]}

@@ -11,6 +11,7 @@ from made_up import bits, cells_at, record_of, remember_table3
 
 from icecore.analysis.circles import components, strongest_frequency
 from icecore.cli.demo import columns_of
+from icecore.drawing import LADDER
 from icecore.errors import InputError
 from icecore.models import Transformer
 from icecore.paper import evidence_of
@@ -35,7 +36,7 @@ def test_a_figure_of_widths_has_medians_seeds_and_each_tasks_own_baseline():
     panels: Any = draw_widths(points, "a title").axes
     first, second = panels
     assert line_of(first, "Random") == [(16, 2.0), (32, 50.0)]
-    (ladder,) = [line for line in first.lines if line.get_label().startswith("_")]
+    (ladder,) = [line for line in first.lines if line.get_gid() == LADDER]
     assert (list(ladder.get_xdata()), list(ladder.get_ydata())) == ([16] * 3, [1.0, 2.0, 9.0])
     (there, missing) = line_of(second, "Random")
     assert there == (16, 70.0)
@@ -138,10 +139,14 @@ def test_the_figure_of_directions_has_what_is_kept_and_what_is_removed():
 
 def test_rows_of_an_attention_map_look_at_its_columns():
     maps = [[[[1.0, 0.0], [0.3, 0.7]], [[1.0, 0.0], [0.6, 0.4]]]]  # a layer of two heads
-    figure = inside("attention", {"prompt": {"maps": maps, "words": ["a", "1"]}})
+    before = [[[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.4, 0.6]]]]
+    prompt = {"text": "a 1", "words": ["a", "1"], "maps": maps, "untrained_maps": before}
+    figure = inside("attention", {"prompt": prompt})
     assert (figure.get_supylabel(), figure.get_supxlabel()) == ("from", "to")
-    for panel, head, name in zip(figure.axes, maps[0], ("layer 1, head 1", "layer 1, head 2"), strict=False):
-        assert panel.get_title() == name
+    assert figure.get_suptitle() == "needle: attention on 'a 1'"
+    titles = [f"{which}, layer 1, head {head}" for which in ("trained", "untrained") for head in (1, 2)]
+    for panel, head, title in zip(figure.axes, maps[0] + before[0], titles, strict=False):
+        assert panel.get_title() == title
         assert panel.images[0].get_array().tolist() == head
 
 

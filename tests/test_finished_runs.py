@@ -26,7 +26,7 @@ def test_evaluate_show_and_export(whole, tmp_path, capsys):
     assert shown["result"] == whole.result
     assert shown["config"]["seeds"] == [0, 1]
     assert main(["show", str(whole.path)]) == 0
-    assert "trained_parameters: 2880" in capsys.readouterr().out
+    assert "parameters: 2,880 trained, 6,592 frozen" in capsys.readouterr().out
     assert main(["export", str(whole.path), str(tmp_path / "hf"), "--seed", "1"]) == 0
     from transformers import AutoModelForCausalLM
 
@@ -73,7 +73,8 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
     (tmp_path / "out" / "needle" / "broken" / "config.json").write_text("{}")
     (row,) = run_json(capsys, "show", tmp_path / "out", "--json")["runs"]
     assert row["accuracy"] == whole.result["accuracy"]
-    assert (row["task"], row["width"], row["trained"], row["seeds"]) == ("needle", 16, "embeddings", [0, 1])
+    assert (row["task"], row["model"], row["trained"], row["seeds"]) == ("needle", "transformer", "embeddings", [0, 1])
+    assert (row["settings"]["model.width"], row["settings"]["lr"]) == (16, 0.01)
     assert main(["show", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
     assert whole.path.name in shown.out
@@ -101,7 +102,7 @@ def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
         capsys, "train", "needle", *FLAGS, "--steps", "6", "--seeds", "3", "--out", tmp_path / "whole", "--json"
     )
     run = tmp_path / "whole" / "needle" / whole["run_id"]
-    assert main(["keep", str(run), "--seeds", "2,0", "--out", str(tmp_path / "kept")]) == 0
+    assert main(["extract", str(run), "--seeds", "2,0", "--out", str(tmp_path / "kept")]) == 0
     (kept,) = (tmp_path / "kept" / "needle").iterdir()
     config, population = RunFolder(kept).load(torch.device("cpu"))
     assert config.seeds == (2, 0)
@@ -113,12 +114,12 @@ def test_kept_seeds_are_a_run_of_their_own(tmp_path, capsys):
     assert list(RunFolder(kept).metrics())[-1]["loss"] == [
         list(RunFolder(run).metrics())[-1]["loss"][i] for i in (2, 0)
     ]
-    assert main(["keep", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
+    assert main(["extract", str(run), "--seeds", "7,", "--out", str(tmp_path / "kept")]) == 2
     assert "has the seeds [0, 1, 2], not [7]" in capsys.readouterr().err
 
 
 def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
-    kept = RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path, half=True)
+    kept = RunFolder(whole.path).extract(whole.config.seeds[1:], tmp_path, half=True)
     assert load_tensors(kept.path / "weights.safetensors")[0]["token"].dtype == torch.float16
     _, population = kept.load(torch.device("cpu"))
     ours, theirs = population.trained["token"], whole.population.trained["token"][1:]
@@ -127,7 +128,7 @@ def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
     assert not torch.equal(ours, theirs)
     assert json.loads((kept.path / "result.json").read_text())["weights"] == "float16"
     with pytest.raises(InputError, match="is there already"):
-        RunFolder(whole.path).keep(whole.config.seeds[1:], tmp_path)
+        RunFolder(whole.path).extract(whole.config.seeds[1:], tmp_path)
 
 
 def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
@@ -135,10 +136,10 @@ def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
     tensors, notes = load_tensors(run.path / "weights.safetensors")
     save_tensors(run.path / "weights.safetensors", {**tensors, "token": tensors["token"] * 1e9}, notes)
     with pytest.raises(InputError, match="token has values beyond float16"):
-        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+        run.extract(whole.config.seeds[:1], tmp_path / "kept", half=True)
     save_tensors(run.path / "weights.safetensors", tensors, {**notes, "with_body": True})
     with pytest.raises(InputError, match="holds its body"):
-        run.keep(whole.config.seeds[:1], tmp_path / "kept", half=True)
+        run.extract(whole.config.seeds[:1], tmp_path / "kept", half=True)
     assert not (tmp_path / "kept").exists()
 
 
@@ -146,7 +147,7 @@ def test_what_cannot_be_kept_whole_is_not_kept_at_all(tmp_path, whole, monkeypat
     def full(*_arguments):
         raise InputError("the disk is full")
 
-    command = ["keep", str(whole.path), "--seeds", "0,", "--out", str(tmp_path), "--half"]
+    command = ["extract", str(whole.path), "--seeds", "0,", "--out", str(tmp_path), "--half"]
     with monkeypatch.context() as patched:
         patched.setattr("icecore.training.run_folder.save_tensors", full)
         assert main(command) == 2
@@ -156,7 +157,7 @@ def test_what_cannot_be_kept_whole_is_not_kept_at_all(tmp_path, whole, monkeypat
     assert main(command) == 0
     (kept,) = (tmp_path / "needle").iterdir()
     assert main(["show", str(kept)]) == 0
-    assert "icecore evaluate measures what is kept" in capsys.readouterr().out
+    assert "icecore evaluate measures them" in capsys.readouterr().out
 
 
 def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
@@ -178,7 +179,7 @@ def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
     assert main(["evaluate", str(whole.path), "--by-length"]) == 0
     shown = capsys.readouterr().out
     assert f"wrong, seed {seeds[0]}" in shown
-    assert "right answers of the wrong" in shown
+    assert "right answers of wrong items" in shown
 
 
 def test_where_errors_cannot_be_written_is_found_before_evaluating(tmp_path, whole, capsys, monkeypatch):
@@ -192,11 +193,11 @@ def test_errors_say_what_is_scored_of_an_answer(tmp_path, capsys):
     flags = ["--test-size", "30", "--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1"]
     run = run_json(capsys, "train", "decimal-addition", *flags, "--device", "cpu", "--out", tmp_path, "--json")["run"]
     errors = tmp_path / "wrong.jsonl"
-    found = run_json(capsys, "evaluate", run, "--by-place", "--errors", errors, "--json")
-    of_all = [statistics.mean(each["accuracy"][0] for each in found["by_place"])]  # a sum has eleven scored tokens
+    found = run_json(capsys, "evaluate", run, "--by-position", "--errors", errors, "--json")
+    of_all = [statistics.mean(each["accuracy"][0] for each in found["by_position"])]  # a sum has eleven scored tokens
     assert of_all == pytest.approx(found["accuracy"])
-    assert main(["evaluate", run, "--by-place"]) == 0
-    assert "among those that are scored" in capsys.readouterr().out
+    assert main(["evaluate", run, "--by-position"]) == 0
+    assert "among the scored tokens of its item" in capsys.readouterr().out
     lines = [json.loads(line) for line in errors.read_text().splitlines()]
     assert len(lines) > 20
     for line in lines:
@@ -216,7 +217,48 @@ def test_a_whole_answer_is_wrong_if_one_token_is():
     predictions[0, 2, 0] += 1  # which is not scored
     assert wrong_items(predictions, test).nonzero().tolist() == [[1, 3]]
     places = accuracy_by_position(predictions, test)
-    assert [(each.place, each.items) for each in places] == [(place, 6) for place in range(1, 12)]
-    assert [each.accuracy for each in places] == [(1.0, 5 / 6 if each.place == 3 else 1.0) for each in places]
+    assert [(each.position, each.items) for each in places] == [(place, 6) for place in range(1, 12)]
+    assert [each.accuracy for each in places] == [(1.0, 5 / 6 if each.position == 3 else 1.0) for each in places]
     (only,) = errors_by_length(task.items(test), wrong_items(predictions, test))
     assert (only.items, only.wrong, only.answers) == (6, (0, 1), (task.items(test)[3].answer,))
+
+
+def test_what_tells_runs_apart_is_listed_and_no_id_is_cut(tmp_path, capsys, monkeypatch):
+    flags = [*FLAGS, "--steps", "2", "--out", tmp_path, "--json"]
+    runs = [
+        run_json(capsys, "train", "needle", *flags, *more)["run"]
+        for more in ([], ["--model", "linearized"], ["--lr", "0.5"], ["--query", "marker"])
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["show", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for run in runs:
+        assert f"needle/{run.rpartition('/')[2]}" in shown
+    text = " ".join(shown.split())
+    for part in ("prefix-sum", "lr 0.5", "query marker"):
+        assert part in text
+    assert "vocabulary" not in text, "which is the same in all"
+
+
+def test_a_complete_run_says_that_it_was_not_trained_again(tmp_path, capsys):
+    flags = ["train", "needle", *FLAGS, "--steps", "2", "--out", str(tmp_path)]
+    for again in (False, True):
+        assert main(flags) == 0
+        assert ("was not trained again; --overwrite" in capsys.readouterr().err) is again
+
+
+def test_errors_are_in_words_where_the_task_has_them(whole, tmp_path):
+    errors = tmp_path / "wrong.jsonl"
+    assert main(["evaluate", str(whole.path), "--errors", str(errors), "--by-length"]) == 0
+    line = json.loads(errors.read_text().splitlines()[0])
+    assert line["words"]["prompt"] == " ".join(TASK.words(line["prompt"]))
+    assert line["words"]["prompt"].endswith("?")
+    assert line["words"]["wanted"] == str(line["wanted"][0])
+
+
+def test_claims_say_where_there_are_no_results(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["claims", "table1"]) == 2
+    assert "there is no results/ here" in capsys.readouterr().err
+    assert main(["claims", "table1", "--scale", "laptop"]) == 2
+    assert "there is no runs/ here; icecore reproduce makes it" in capsys.readouterr().err

@@ -13,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 LAYERS = [
     {"errors"},
     {"seeding", "store", "process", "user_code"},
+    {"drawing"},
     {"tasks", "models", "text"},
     {"training", "analysis"},
     {"sweeps", "bench"},

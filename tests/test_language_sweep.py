@@ -123,7 +123,7 @@ def test_a_text_is_found_from_the_folders_above_its_run(text, tmp_path, monkeypa
     runs = ice.train(Language("data", window=70), Transformer(width=16, heads=2), **settings)
     monkeypatch.chdir("/")
     assert main(["evaluate", str(runs.path)]) == 0
-    assert "nats a byte" in capsys.readouterr().out
+    assert "nats per byte" in capsys.readouterr().out
 
 
 def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):

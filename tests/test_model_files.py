@@ -45,7 +45,7 @@ def test_a_body_in_a_file_trains_on_the_command_line_and_is_kept_with_its_run(tm
     file.rename(moved)
     assert main(["evaluate", first["run"], "--json"]) == 0, "its folder is all that a run needs"
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["accuracy"] == first["accuracy"]
-    assert main(["keep", first["run"], "--seeds", "0,", "--out", "kept"]) == 0
+    assert main(["extract", first["run"], "--seeds", "0,", "--out", "kept"]) == 0
     assert (tmp_path / "kept" / "needle" / first["run_id"] / "model.py").exists()
     capsys.readouterr()
     assert trained_by_command(capsys, "elsewhere.py")["run_id"] == first["run_id"], "where a file lies is no matter"

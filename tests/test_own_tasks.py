@@ -61,7 +61,7 @@ def test_a_run_is_loaded_anywhere(trained, tmp_path, monkeypatch):
 
 def test_a_kept_run_has_the_task_too(trained):
     run = str(trained("--seeds", "2"))
-    assert main(["keep", run, "--seeds", "1", "--out", "kept"]) == 0
+    assert main(["extract", run, "--seeds", "1", "--out", "kept"]) == 0
     (kept,) = Path("kept/reversal").iterdir()
     Path("mine.py").unlink()
     assert main(["evaluate", str(kept)]) == 0

@@ -15,9 +15,9 @@ import icecore as ice
 from icecore.analysis.errors import AccuracyByPosition, ErrorsByLength
 from icecore.cli import main
 from icecore.cli.analyze import parse_components, show
+from icecore.cli.evaluate import print_lengths, print_positions, some_of
 from icecore.cli.prepare import report
-from icecore.cli.progress import in_words, plain_lines, watching_many, watching_stages
-from icecore.cli.runs import print_lengths, print_places, some_of
+from icecore.cli.progress import duration, in_words, plain_lines, stage_progress, sweep_progress
 from icecore.cli.targets import row_of
 from icecore.cli.train import announce
 from icecore.models import ModelDims, Transformer
@@ -140,17 +140,26 @@ def test_progress_says_how_long_it_still_takes(monkeypatch, capsys):
     now[0] = 10.0
     watch(both)
     assert capsys.readouterr().err.splitlines()[-1] == f"needle: step 110/200, {in_words(both)}, 90 s left"
-    with watching_many(100) as runs:
+    with sweep_progress(100) as runs:
         runs.begin("one", 50)
         now[0] += 60
         runs.end("one is through", 50)
         runs.begin("two", 50)
-    assert capsys.readouterr().err.splitlines() == ["[  0%] one", "[ 50%] one is through", "[ 50%, 1 min left] two"]
-    with watching_stages() as tell:
-        tell("reading", 0, 100)
+    assert capsys.readouterr().err.splitlines() == ["[  0%] one", "[ 50%] one is through", "[ 50%, 60 s left] two"]
+    with stage_progress() as on_progress:
+        on_progress("reading", 0, 100)
+        now[0] += 1000  # set-up, which says nothing of the pace
+        on_progress("reading", 25, 100)
         now[0] += 10
-        tell("reading", 25, 100)
-    assert capsys.readouterr().err.splitlines() == ["reading", "reading: 25%, 30 s left"]
+        on_progress("reading", 50, 100)
+    assert capsys.readouterr().err.splitlines() == ["reading", "reading: 25%", "reading: 50%, 20 s left"]
+    assert [duration(seconds) for seconds in (7, 99, 150, 5999, 12_000)] == [
+        "7 s",
+        "99 s",
+        "2 min",
+        "1 h 40 min",
+        "3 h 20 min",
+    ]
 
 
 def test_the_report_of_a_text_has_bytes_a_token_and_what_was_asked_for(tmp_path, capsys):
@@ -168,27 +177,31 @@ def test_numbers_of_a_target_stand_below_their_headings():
     assert row_of(one) == ("released", "4", "1.000", "2.000", "3.000", "4.000")
 
 
-def test_tables_of_errors_name_lengths_places_and_seeds(capsys):
+def words(tokens) -> str:
+    return " ".join(map(str, tokens))
+
+
+def test_tables_of_errors_name_lengths_positions_and_seeds(capsys):
     lengths = [
         ErrorsByLength(3, 40, (0, 2), ((8,), (9,))),
         ErrorsByLength(5, 30, (1, 0), ((7,),)),
         ErrorsByLength(7, 20, (0, 0), ()),
     ]
-    print_lengths((5, 9), lengths)
+    print_lengths((5, 9), lengths, words)
     out = capsys.readouterr().out
-    assert "Wrong items by the tokens of their prompts; of 1 length no item is wrong" in out
+    assert "Wrong items by the length of their prompts, in tokens; 1 length without errors" in out
     assert cells_of(out) == [
-        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "right answers of the wrong"],
+        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "right answers of wrong items"],
         ["3", "40", "0", "2", "8, 9"],
         ["5", "30", "1", "0", "7"],
     ]
-    print_places((5, 9), [AccuracyByPosition(1, 6, (0.5, 0.25)), AccuracyByPosition(2, 4, (1.0, 0.0))])
+    print_positions((5, 9), [AccuracyByPosition(1, 6, (0.5, 0.25)), AccuracyByPosition(2, 4, (1.0, 0.0))])
     assert cells_of(capsys.readouterr().out) == [
-        ["place", "items", "seed 5", "seed 9"],
+        ["position", "items", "seed 5", "seed 9"],
         ["1", "6", "0.5000", "0.2500"],
         ["2", "4", "1.0000", "0.0000"],
     ]
-    assert some_of([(1, 2), (3,), (4,), (5,), (6,), (7,)]) == "1 2, 3, 4, 5 and 2 more"
+    assert some_of([(1, 2), (3,), (4,), (5,), (6,), (7,)], words) == "1 2, 3, 4, 5 and 2 more"
 
 
 def test_seeds_are_called_by_their_numbers_not_their_places(tmp_path, capsys):
@@ -209,11 +222,11 @@ def test_seeds_are_called_by_their_numbers_not_their_places(tmp_path, capsys):
     trained, frozen = result["trained_parameters"], result["frozen_parameters"]
     assert f"{trained:,} parameters trained, {frozen:,} frozen" in out
     for flags, kept in (([], (4, 2, 7)), (["--seeds", "1"], (4,))):
-        assert main(["keep", str(path), "--out", str(tmp_path / "kept"), *flags]) == 0
+        assert main(["extract", str(path), "--out", str(tmp_path / "kept"), *flags]) == 0
         assert f"seeds {', '.join(map(str, kept))} of" in capsys.readouterr().out
     (path / "result.json").unlink()
     assert main(["show", str(path)]) == 0
-    assert "unfinished, 12 of 12 steps logged" in capsys.readouterr().out
+    assert "unfinished: 12 of 12 steps logged" in capsys.readouterr().out
 
 
 def test_what_trains_and_what_is_frozen_is_announced(capsys):

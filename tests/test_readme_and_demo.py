@@ -85,7 +85,7 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
         monkeypatch.undo()
         monkeypatch.chdir(workspace)
     places = {"RUN": text_run if words[0] == "sample" else run, "DIR": workspace / "results"}
-    places |= {"DIR": workspace / "new"} if words[0] in ("keep", "export", "analyze") else {}
+    places |= {"DIR": workspace / "new"} if words[0] in ("extract", "export", "analyze") else {}
     places |= {"DIR": workspace / "exported"} if words[0] == "export" else {}
     if words[0] == "bench":  # the paper's batches take seconds a step
         monkeypatch.setattr("icecore.bench.train.config_of", functools.partial(config_of, batch=16))

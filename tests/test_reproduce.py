@@ -100,7 +100,7 @@ def test_an_interrupted_sweep_asks_for_no_flag_that_it_has_not(tmp_path, monkeyp
     monkeypatch.setattr("icecore.training.run.train_run", interrupt)
     at = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     assert main(["reproduce", "table1", "--only", "modular-addition, Random 1024", "--seeds", "1", *at]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; go on with the same command"
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted after step 3; continue with the same command"
 
 
 def test_seeds_that_began_together_go_on_together_when_more_are_wanted(tmp_path):

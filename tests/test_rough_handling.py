@@ -12,8 +12,8 @@ from small_runs import FLAGS, MODEL, SHORT, TASK, Stop, copied, stop_after, trai
 
 import icecore as ice
 from icecore.cli import main
+from icecore.drawing import new_figure, write
 from icecore.errors import InputError
-from icecore.reporting.figures.drawing import new_figure, write
 
 whole = pytest.fixture(scope="module")(train_whole)
 DEEP = "[" * 100_000
@@ -53,7 +53,7 @@ def test_notes_of_a_checkpoint_are_checked(tmp_path, old, new, message):
     [
         ("result.json", "[1]", "show"),
         ("result.json", '{"accuracy": [1], "loss": [1], "seeds": [0]}', "evaluate"),
-        ("result.json", "[]", "keep"),
+        ("result.json", "[]", "extract"),
         ("result.json", DEEP, "show"),
         ("config.json", '{"optimization": {}}', "show"),
         ("config.json", '{"task": 3}', "resume"),
@@ -68,7 +68,7 @@ def test_damaged_files_of_a_run_are_named(whole, tmp_path, capsys, name, text, c
         flags = [*FLAGS, "--steps", "12", "--out", tmp_path / "out", "--resume"]
         assert name in error_of(capsys, "train", "needle", *flags)
         return
-    out = ["--out", tmp_path / "kept", "--seeds", "1"] if command == "keep" else []
+    out = ["--out", tmp_path / "kept", "--seeds", "1"] if command == "extract" else []
     assert name in error_of(capsys, command, run, *out)
 
 
@@ -159,4 +159,4 @@ def test_nobody_has_to_listen_to_progress(tmp_path):
 def test_any_text_can_be_printed_in_any_alphabet():
     done = process("--help", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
-    assert "Start with: icecore demo" in done.stdout
+    assert "Start with icecore demo" in done.stdout

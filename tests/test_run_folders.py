@@ -93,7 +93,7 @@ def test_ctrl_c_saves_and_exits_130(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "go on with the same command and --resume" in err.splitlines()[-1]
+    assert "continue with the same command and --resume" in err.splitlines()[-1]
     assert list(tmp_path.glob("needle/*/checkpoint.safetensors"))
 
 

@@ -29,6 +29,6 @@ def test_from_training_to_a_look_inside(flags, tmp_path, capsys, pytestconfig, m
     monkeypatch.chdir(pytestconfig.rootpath)
     assert main(["train", *flags, *SMALL, "--out", str(tmp_path / "runs"), "--json"]) == 0
     run = json.loads(capsys.readouterr().out.splitlines()[-1])["run"]
-    assert main(["evaluate", run, "--by-length", "--by-place", "--errors", str(tmp_path / "wrong.jsonl")]) == 0
+    assert main(["evaluate", run, "--by-length", "--by-position", "--errors", str(tmp_path / "wrong.jsonl")]) == 0
     assert main(["analyze", run, "--items", "20"]) == 0
-    assert main(["keep", run, "--seeds", "1", "--out", str(tmp_path / "kept")]) == 0
+    assert main(["extract", run, "--seeds", "1", "--out", str(tmp_path / "kept")]) == 0

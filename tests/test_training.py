@@ -261,9 +261,10 @@ def test_a_setting_that_came_later_leaves_the_names_of_older_runs():
 
 
 def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():
-    assert Intervals.of(2000, None, None, None) == Intervals(log_every=10, evaluate_every=200, checkpoint_every=100)
+    usual = Intervals(log_every=10, evaluate_every=200, checkpoint_every=100, evaluation_share=0.2)
+    assert Intervals.of(2000, None, None, None) == usual
     assert Intervals.of(2000, 1, 2, 3) == Intervals(1, 2, 3)
-    assert Intervals.of(5, None, None, None) == Intervals(1, 1, 1)
+    assert Intervals.of(5, None, None, None) == Intervals(1, 1, 1, 0.2)
     intervals = Intervals(log_every=3, evaluate_every=5, checkpoint_every=7)
     assert [step for step in range(1, 14) if intervals.is_logged(step)] == [3, 5, 6, 9, 10, 12]
     assert sorted({intervals.next_stop(step, 13) for step in range(13)}) == [3, 5, 6, 7, 9, 10, 12, 13]

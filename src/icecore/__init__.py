@@ -3,8 +3,11 @@
 import icecore as ice
 
 task = ice.tasks.Needle(max_pairs=30)
-runs = ice.train(task, ice.Transformer(width=512), trainable="embeddings", seeds=10)
-runs.accuracy  # one a seed
+run = ice.train(task, ice.Transformer(width=512), trainable="embeddings", seeds=10)
+run.accuracy  # one per seed
+
+In a notebook on a busy machine, set OMP_WAIT_POLICY=PASSIVE before torch is imported, as the command line does: threads
+that spin while they wait for each other cost several times the work.
 """
 
 import importlib
@@ -14,22 +17,45 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from icecore import analysis, models, tasks, training
-    from icecore.models import LSTM, Transformer
+    from icecore.errors import InputError
+    from icecore.models import LSTM, Model, ModelDims, ParameterSpec, Transformer
+    from icecore.models.engines import Engine
     from icecore.reporting.comparison import compare
-    from icecore.training import TrainedRun, load, train
+    from icecore.tasks import Batch, Item, Task
+    from icecore.training import Phase, TrainedRun, load, train
 
 # Loaded when first used: torch takes seconds to import, and `icecore --help` needs none of it.
 HOME = {
-    "Transformer": "models",
-    "LSTM": "models",
-    "train": "training",
-    "load": "training",
-    "TrainedRun": "training",
+    **dict.fromkeys(("LSTM", "Model", "ModelDims", "ParameterSpec", "Transformer"), "models"),
+    "Engine": "models.engines",
+    **dict.fromkeys(("Batch", "Item", "Task"), "tasks"),
+    **dict.fromkeys(("Phase", "TrainedRun", "load", "train"), "training"),
     "compare": "reporting.comparison",
+    "InputError": "errors",
 }
 PACKAGES = ("analysis", "models", "tasks", "training")
 
-__all__ = ["LSTM", "TrainedRun", "Transformer", "analysis", "compare", "load", "models", "tasks", "train", "training"]
+__all__ = [
+    "LSTM",
+    "Batch",
+    "Engine",
+    "InputError",
+    "Item",
+    "Model",
+    "ModelDims",
+    "ParameterSpec",
+    "Phase",
+    "Task",
+    "TrainedRun",
+    "Transformer",
+    "analysis",
+    "compare",
+    "load",
+    "models",
+    "tasks",
+    "train",
+    "training",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,7 @@ class ErrorsByLength:
 class AccuracyByPosition:
     """The tokens that are scored as an item's first, second, ...: how many, and which share each seed gets right."""
 
-    place: int  # from 1
+    position: int  # from 1
     items: int
     accuracy: tuple[float, ...]
 

@@ -1,7 +1,10 @@
 """Where the time of a step goes, by kind of kernel: of the reference and of ours."""
 
+import contextlib
 import dataclasses
+import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,13 +83,28 @@ def profile_steps(
 def kernel_times(take: Callable[[], None], device: torch.device) -> Counter[str]:
     """us of each kernel, or of each operator of the CPU without what it calls."""
     is_gpu = device.type == "cuda"
-    with profile(activities=[ProfilerActivity.CUDA if is_gpu else ProfilerActivity.CPU]) as found:
+    activity = ProfilerActivity.CUDA if is_gpu else ProfilerActivity.CPU
+    with without_messages(), profile(activities=[activity]) as found:
         take()
         wait(device)
     times = Counter[str]()
     for event in found.key_averages():
         times[event.key] += event.self_device_time_total if is_gpu else event.self_cpu_time_total
     return times
+
+
+@contextlib.contextmanager
+def without_messages() -> Iterator[None]:
+    """Drop what the profiler's library writes to standard error while the block runs."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def kind_of(name: str) -> str:

@@ -5,6 +5,7 @@ Modules that import torch are imported inside the commands, so that `icecore --h
 
 import contextlib
 import errno
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -19,11 +20,14 @@ from icecore.cli import (
     compare,
     data,
     demo,
+    evaluate,
+    export,
+    extract,
     figures,
     prepare,
     reproduce,
-    runs,
     sample,
+    show,
     targets,
     tasks,
     train,
@@ -36,33 +40,55 @@ USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.
 
 app = typer.Typer(
     name="icecore",
-    help="What can a random transformer already do? Freeze a random body, train only the embeddings.",
-    epilog="Start with: icecore demo · icecore tasks needle · icecore compare --help · icecore reproduce --list",
+    help="What can a random transformer already do? Freeze a random body, train only the embeddings.\n\n"
+    "Start with [bold]icecore demo[/bold], then [bold]icecore train needle --width 64 --init matched[/bold], then "
+    "[bold]icecore compare --help[/bold] for a task of your own.",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("tasks", context_settings=TAKES_TASK_SETTINGS)(tasks.command)
-app.command("targets")(targets.command)
-app.command("data", context_settings=TAKES_TASK_SETTINGS)(data.command)
-app.command("prepare")(prepare.command)
-app.command("train", context_settings=TAKES_TASK_SETTINGS)(train.command)
-app.command("compare", context_settings=TAKES_TASK_SETTINGS)(compare.command)
-app.command("evaluate", context_settings=TAKES_TASK_SETTINGS)(runs.evaluate_command)
-app.command("show")(runs.show_command)
-app.command("sample")(sample.command)
-app.command("keep")(runs.keep_command)
-app.command("export")(runs.export_command)
-app.command("analyze")(analyze.analyze_command)
-app.command("bench")(bench.command)
-app.command("demo")(demo.command)
-app.command("reproduce")(reproduce.reproduce_command)
-app.command("claims")(claims.claims_command)
-app.command("figure")(figures.figure_command)
-results = typer.Typer(help="Stored results.", no_args_is_help=True)
+TRAIN, INSIDE, EXTEND, REPRODUCE = "Train", "Look inside", "Extend", "Reproduce the paper"
+COMMANDS = {
+    TRAIN: {"demo": demo.command, "train": train.command, "compare": compare.command},
+    INSIDE: {
+        "show": show.command,
+        "evaluate": evaluate.command,
+        "analyze": analyze.analyze_command,
+        "sample": sample.command,
+    },
+    EXTEND: {
+        "tasks": tasks.command,
+        "data": data.command,
+        "prepare": prepare.command,
+        "extract": extract.command,
+        "export": export.command,
+    },
+    REPRODUCE: {
+        "reproduce": reproduce.reproduce_command,
+        "claims": claims.claims_command,
+        "figure": figures.figure_command,
+        "targets": targets.command,
+        "bench": bench.command,
+    },
+}
+
+
+def reflowed(docstring: str) -> str:
+    """Join the lines of each paragraph, so that a terminal of any width wraps them; examples keep their lines."""
+    paragraphs = inspect.cleandoc(docstring).split("\n\n")
+    return "\n\n".join(text if text.startswith("icecore ") else " ".join(text.split("\n")) for text in paragraphs)
+
+
+WITH_TASK_SETTINGS = ("train", "compare", "evaluate", "tasks", "data")  # every setting of the task is a flag
+for panel, commands in COMMANDS.items():
+    for name, function in commands.items():
+        settings = TAKES_TASK_SETTINGS if name in WITH_TASK_SETTINGS else None
+        help_text = reflowed(function.__doc__ or "")
+        app.command(name, help=help_text, context_settings=settings, rich_help_panel=panel)(function)
+results = typer.Typer(help="Merge results of several machines.", no_args_is_help=True)
 results.command("merge")(claims.merge_command)
 results.callback()(lambda: None)
-app.add_typer(results, name="results")
+app.add_typer(results, name="results", rich_help_panel=REPRODUCE)
 
 
 @app.callback(invoke_without_command=True)
@@ -78,7 +104,7 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 2 with one line on what to mend, or 130 when interrupted."""
+    """Run one command; the exit code is 0, 2 with one line that says what to do, or 130 when interrupted."""
     SAID.clear()
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
@@ -96,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, OSError):
-            return fail(f"code that was loaded has ended the program (SystemExit {error.code}); take that out of it")
+            return fail(f"your file called sys.exit({error.code}); remove the call")
         drop_output()  # the reader, `head` say, has seen enough; click exits then by itself
         return 0
     except OSError as error:

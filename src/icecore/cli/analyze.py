@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.progress import watching_stages
-from icecore.cli.runs import RUN, require_elsewhere
+from icecore.cli.progress import stage_progress
+from icecore.cli.run_folders import RUN, require_elsewhere
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def analyze_command(
     config, population = RunFolder(run).load(pick_device(device))
     analyzed = AnalyzedRun.of(config, population, config.seeds[0] if seed is None else seed)
     analyses = chosen(analyzed, [] if what is None else [word.strip() for word in what.split(",")])
-    with watching_stages() as on_progress:
+    with stage_progress() as on_progress:
         options = AnalysisOptions(positions, items, activation, prompt, pair)
         context = AnalysisContext(analyzed, options, on_progress)
         found = dict(look_inside(context, analyses.values()))

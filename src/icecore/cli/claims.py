@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from icecore.reporting.claim import Claim
 
 
+REPRODUCE = "icecore reproduce makes it, or --results names another"
+
+
 def claims_command(
     names: list[str] = NAMES,
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
@@ -38,17 +41,24 @@ def claims_command(
         False, "--by-preset", help="As --grid, with a row for every preset that was run, where its settings differ."
     ),
 ) -> None:
-    """The paper's numbers beside ours, from stored results; trains nothing."""
+    """Put the paper's numbers beside ours, from stored results; train nothing.
+
+    [bold]Examples[/bold]
+
+    icecore claims --summary
+    icecore claims table1 --grid
+    icecore claims table1 table2 --csv > claims.csv
+    """
     require_preset(preset)
     require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
     require(not by_preset or preset == "released", "--by-preset shows every preset: drop --preset")
-    require(results is None or results.is_dir(), f"there is no folder {results}; --results names one with records")
     if by_preset and (names or ["all"]) == ["all"]:
         names = ["table1", "table2", "table9", "fig7"]
     from icecore.paper.settings import remembered_settings
 
     wanted = experiment_names(names or ["all"])
     folder = results or DEFAULT_RESULTS[scale]
+    require_results(folder, scale)
     chosen = format_of(markdown, csv)
     with remembered_settings():
         if summary:
@@ -59,12 +69,18 @@ def claims_command(
             show_claims(wanted, scale, preset, folder, json, chosen, grid)
 
 
+def require_results(folder: Path, scale: ScaleName) -> None:
+    """Raise if there is nothing to read: claims would all be "not run"."""
+    way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
+    require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
+
+
 def merge_command(
     sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Add other machines' records to ours, but those that are there; if one disagrees, none is added."""
+    """Merge records of other machines; skip duplicates, abort on conflict."""
     from icecore.store import INSIDE, Records
 
     theirs = [Records(source, warn) for source in sources]

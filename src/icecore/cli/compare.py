@@ -1,4 +1,4 @@
-"""`icecore compare`: on one task, what trains against what trains, over widths and bodies."""
+"""`icecore compare`: trainable sets, widths and models on one task."""
 
 import dataclasses
 import sys
@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.figures import files_at
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, counted, format_of, print_json, print_table
-from icecore.cli.reproduce import list_missing
-from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import told_of_progress, warn, warn_of_width
-from icecore.cli.train import (
+from icecore.cli.options import (
     BATCH,
     CLIP,
     DEVICE,
@@ -22,18 +18,24 @@ from icecore.cli.train import (
     INIT,
     LAYERS,
     LR,
+    MODEL_PANEL,
+    OUTPUT_PANEL,
     POSITION_INIT,
     PRECISION,
+    RUN_PANEL,
     SCHEDULE,
     STEPS,
+    TASK,
+    TASK_PRESET,
+    TRAINING_PANEL,
     WARMUP_STEPS,
     WEIGHT_DECAY,
-    explicit_options,
-    find_body,
-    kind_of,
-    make_body,
-    parse_seeds,
 )
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, counted, format_of, print_json, print_table
+from icecore.cli.reproduce import list_missing
+from icecore.cli.settings import checked_task, settings_given
+from icecore.cli.sweeps import jobs_progress, warn, warn_of_width
+from icecore.cli.train import explicit_options, find_body, kind_of, make_body, parse_seeds
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
@@ -47,21 +49,26 @@ WORDS = "Random: embeddings train, the body is frozen; Normal: everything trains
 
 def command(
     context: typer.Context,
-    task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
-    preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
+    task: str = TASK,
+    preset: str = TASK_PRESET,
     model: list[str] = typer.Option(
-        ["transformer"], help="transformer, lstm, linearized, or FILE.py:CLASS. Given again, these too."
+        ["transformer"],
+        help="transformer, lstm, linearized, or FILE.py:CLASS. Repeatable.",
+        rich_help_panel=MODEL_PANEL,
     ),
-    widths: str | None = typer.Option(None, help="Such as 16,64,256. Default: the paper's width, mostly 1024."),
-    trainable: list[str] = typer.Option(
-        ["unembed", "embeddings", "all"], help="What trains (see: icecore train --help). Given again, these too."
+    widths: str | None = typer.Option(
+        None, help="Such as 16,64,256. Default: the paper's width, mostly 1024.", rich_help_panel=MODEL_PANEL
     ),
-    seeds: str = typer.Option("3", help="Of each, how many (10: 0 to 9) or which (0,3,7); they train at once."),
     layers: int | None = LAYERS,
     heads: int | None = HEADS,
     init: str | None = INIT,
     gain: float | None = GAIN,
     position_init: str | None = POSITION_INIT,
+    trainable: list[str] = typer.Option(
+        ["unembed", "embeddings", "all"],
+        help="What trains (see: icecore train --help). Repeatable.",
+        rich_help_panel=TRAINING_PANEL,
+    ),
     steps: int | None = STEPS,
     batch: int | None = BATCH,
     lr: float | None = LR,
@@ -69,33 +76,42 @@ def command(
     warmup_steps: int | None = WARMUP_STEPS,
     schedule: str | None = SCHEDULE,
     clip: float | None = CLIP,
+    seeds: str = typer.Option(
+        "3", help="For each cell, how many seeds (10) or which (0,3,7).", rich_help_panel=RUN_PANEL
+    ),
     device: str = DEVICE,
     precision: str = PRECISION,
-    metric: str = typer.Option(
-        "accuracy", help="Of what a task measures of an answer, what is shown: exact_match of decimal-addition, say."
-    ),
     out: Path = typer.Option(
-        Path("runs"), help="Where runs and their records are kept; what is there is not repeated."
+        Path("runs"),
+        help="Where runs and their records are saved; what is there is not repeated.",
+        rich_help_panel=RUN_PANEL,
     ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="List the missing runs, and train nothing.", rich_help_panel=RUN_PANEL
+    ),
+    metric: str = typer.Option("accuracy", help="Metric to show, e.g. exact_match.", rich_help_panel=OUTPUT_PANEL),
     figure: Path | None = typer.Option(
-        None, help="Draw accuracy against width: FILE.png, FILE.pdf, or a folder, which gets both."
+        None,
+        help="Draw accuracy against width: FILE.png, FILE.pdf, or a folder, which gets both.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """What can a random body do on this task? Baselines, the unembedding alone, embeddings, everything, side by side.
+    """Compare on one task what a random body can do: baselines, the unembedding alone, embeddings, everything.
 
-    For a task of your own, in minutes on two cores: icecore compare my_task.py:MyTask --widths 16,64 --init matched
-    --steps 1000 --batch 128 --lr 0.005 --warmup-steps 100. A body of your own beside the transformer: --model
-    transformer --model my_body.py:MyBody. Settings of the task, and of bodies of your own, are flags. In the table
-    "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. icecore show OUT/TASK lists the runs.
+    [bold]Examples[/bold]
 
-    What is recorded is not repeated; a killed comparison goes on with the same command.
+    icecore compare needle --widths 16,64,256 --init matched --figure widths.png
+    icecore compare my_task.py:MyTask --widths 16,64 --steps 1000 --batch 128
+    icecore compare needle --model transformer --model my_body.py:MyBody --widths 64
+
+    In the table "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. Settings of the task, and of
+    bodies of yours, are flags. Recorded runs are not repeated; a killed comparison continues with the same command.
     """
+    from icecore.drawing import require_drawable, write
     from icecore.reporting.comparison import points_of, require_metric
-    from icecore.reporting.figures.drawing import require_drawable, write
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
     from icecore.sweeps.comparison import comparison, missing_of, train_missing
@@ -138,7 +154,7 @@ def command(
         return
     widest = max((one.cell.model.width for one in populations), default=0)
     warn_of_width(widest, device, "narrower ones: --widths 16,64 --init matched")
-    with told_of_progress(populations) as (watch_of, on_done):
+    with jobs_progress(populations) as (watch_of, on_done):
         failures = train_missing(cells, chosen, out, device, precision, watch_of, on_done)
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
@@ -155,7 +171,7 @@ def command(
         print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
     if failures:
         raise InputError(
-            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
+            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
         )
 
 
@@ -196,7 +212,7 @@ def parse_widths(text: str | None) -> list[int | None]:
 def bodies_at(
     task: "Task", preset: str, classes: "dict[str, type[Model]]", widths: Sequence[int | None], given: dict[str, Any]
 ) -> "dict[str, list[Model]]":
-    """Each body at every width, by its name. Of what was given each takes what it has; none may be left over."""
+    """Make each body at every width. Each takes the given settings that it has; every setting must belong to one."""
     from icecore.models import settings_of_model
 
     fields = {name: settings_of_model(each) for name, each in classes.items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, format_of, print_json, print_table
-from icecore.cli.progress import watching_many
+from icecore.cli.progress import sweep_progress
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def command(
     from icecore.sweeps.demo import run_demo, total_steps
 
     started = time.monotonic()
-    with watching_many(total_steps()) as progress:
+    with sweep_progress(total_steps()) as progress:
         rows = list(run_demo(out, progress.begin))
     picture = out / "demo.png"
     draw_demo(rows, picture)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.progress import watching_stages
+from icecore.cli.progress import stage_progress
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(
     sources = find_sources(corpus, source, validation, validation_share, folder)
     began = time.monotonic()
     try:
-        with watching_stages() as watch:
+        with stage_progress() as watch:
             prepared = prepare_text(settings, sources, folder, overwrite=overwrite, watch=watch)
     except KeyboardInterrupt:
         print("what is done so far is kept; the same command goes on", file=sys.stderr)

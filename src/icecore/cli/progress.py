@@ -1,10 +1,11 @@
-"""The progress of a run, or of many, on standard error: a live bar on a terminal, plain lines elsewhere."""
+"""Progress on standard error: a live bar on a terminal, plain lines elsewhere."""
 
 import contextlib
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,32 +16,55 @@ if TYPE_CHECKING:
 PLAIN_SECONDS = 5  # between two plain lines
 
 
+@dataclass
+class Pace:
+    """Estimates the time left from the first report with progress on: what comes before it is set-up."""
+
+    first: tuple[float, float] | None = None
+
+    def left(self, done: float, total: float) -> str:
+        """Return `, 2 min left`, or nothing before there is a pace."""
+        now = time.monotonic()
+        if self.first is None:
+            self.first = (now, done) if done > 0 else None
+            return ""
+        began, at_first = self.first
+        if done <= at_first:
+            return ""
+        return f", {duration((total - done) * (now - began) / (done - at_first))} left"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as people do: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 @contextlib.contextmanager
-def watching(label: str) -> "Iterator[ProgressCallback]":
-    """A function to be told of progress while the block runs."""
+def training_progress(label: str) -> "Iterator[ProgressCallback]":
+    """Yield a callback that shows one run's progress while the block runs."""
     if sys.stderr.isatty():
-        with live_bar(label) as watch:
-            yield watch
+        with live_bar(label) as on_progress:
+            yield on_progress
     else:
         yield plain_lines(label)
 
 
 def plain_lines(label: str) -> "ProgressCallback":
-    last_printed = 0.0
-    first: tuple[float, int] | None = None  # when, and after which step: a run may go on from a checkpoint
+    last_printed, pace = 0.0, Pace()
 
-    def watch(progress: "Progress") -> None:
-        nonlocal last_printed, first
+    def on_progress(progress: "Progress") -> None:
+        nonlocal last_printed
         now = time.monotonic()
-        began, first_step = first = first or (now, progress.step)
+        left = pace.left(progress.step, progress.steps)
         if progress.accuracy is None and now - last_printed < PLAIN_SECONDS:
             return
         last_printed = now
-        rate = (progress.step - first_step) / max(now - began, 1e-9)
-        eta = f", {(progress.steps - progress.step) / rate:.0f} s left" if rate > 0 else ""
-        print(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}{eta}", file=sys.stderr)
+        print(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}{left}", file=sys.stderr)
 
-    return watch
+    return on_progress
 
 
 @contextlib.contextmanager
@@ -50,7 +74,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
     from rich.progress import Progress as Bar
 
     columns = (
-        BarColumn(bar_width=14),  # what is cut off on a narrow terminal comes last
+        BarColumn(bar_width=14),  # a narrow terminal cuts what comes last
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[words]}"),
@@ -61,7 +85,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
         row = bar.add_task(label, total=None, words="", rate="")
         accuracy: list[float] | None = None
 
-        def watch(progress: "Progress") -> None:
+        def on_progress(progress: "Progress") -> None:
             nonlocal accuracy
             accuracy = progress.accuracy or accuracy
             speed = bar.tasks[row].speed
@@ -73,11 +97,11 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
                 rate=f"{speed:.0f} steps/s" if speed else "",
             )
 
-        yield watch
+        yield on_progress
 
 
 def described_bar() -> "Bar":
-    """A bar with an ETA and what it is about; silent where there is no terminal."""
+    """Return a bar with an ETA and a description; it is silent where there is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -93,34 +117,34 @@ def described_bar() -> "Bar":
 
 
 @contextlib.contextmanager
-def watching_many(total: int) -> "Iterator[ManyRuns]":
-    """Progress over many runs of `total` seed-steps together, while the block runs."""
+def sweep_progress(total: int) -> "Iterator[SweepProgress]":
+    """Show the progress of many runs, of `total` seed-steps together, while the block runs."""
     with described_bar() as bar:
-        yield ManyRuns(bar, total)
+        yield SweepProgress(bar, total)
 
 
-class ManyRuns:
-    """Runs one after the other, or, where only their ends are told, in any order."""
+class SweepProgress:
+    """Runs one after the other or, where only their ends are reported, in any order."""
 
     def __init__(self, bar: "Bar", total: int) -> None:
         self.bar, self.row = bar, bar.add_task("", total=total)
         self.total, self.done, self.under_way = total, 0, 0
-        self.began = self.last_printed = time.monotonic()
+        self.pace, self.last_printed = Pace((time.monotonic(), 0)), time.monotonic()
 
     def begin(self, label: str, seed_steps: int) -> "ProgressCallback":
-        """A run begins, and with it the one before is through; a function to be told of its progress."""
+        """Begin a run, which ends the one before, and return the callback of its progress."""
         self.done += self.under_way
         self.under_way = seed_steps
-        self.say(label, self.done, is_due=True)
+        self.show(label, self.done, is_due=True)
 
-        def watch(progress: "Progress") -> None:
+        def on_progress(progress: "Progress") -> None:
             done = self.done + seed_steps * progress.step / progress.steps
-            self.say(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}", done)
+            self.show(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}", done)
 
-        return watch
+        return on_progress
 
     def end(self, words: str, seed_steps: int) -> None:
-        """A run is through, with a result that stays on the screen."""
+        """End a run with a line that stays on the screen."""
         self.done, self.under_way = self.done + seed_steps, 0
         self.bar.update(self.row, completed=self.done)
         line = f"[{self.done / self.total:4.0%}] {words}"
@@ -129,30 +153,30 @@ class ManyRuns:
         else:
             self.bar.console.print(line, markup=False, highlight=False)
 
-    def say(self, words: str, done: float, is_due: bool = False) -> None:
+    def show(self, words: str, done: float, is_due: bool = False) -> None:
         self.bar.update(self.row, completed=done, description=words)
         now = time.monotonic()
         if not self.bar.disable or not (is_due or now - self.last_printed >= PLAIN_SECONDS):
             return
         self.last_printed = now
-        left = f", {(self.total - done) * (now - self.began) / done / 60:.0f} min left" if done else ""
-        print(f"[{done / self.total:4.0%}{left}] {words}", file=sys.stderr, flush=True)
+        print(f"[{done / self.total:4.0%}{self.pace.left(done, self.total)}] {words}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def watching_stages() -> "Iterator[Callable[[str, int, int | None], None]]":
-    """A function to be told the stage, how much of it is done and of how much: a bar with an ETA for each stage."""
+def stage_progress() -> "Iterator[Callable[[str, int, int | None], None]]":
+    """Yield a callback (stage, done, total) that shows each stage with an ETA of its own."""
     with described_bar() as bar:
-        row, stage, last_shown, began = None, "", 0.0, 0.0
+        row, stage, last_shown, pace = None, "", 0.0, Pace()
 
-        def watch(now_at: str, done: int, total: int | None) -> None:
-            nonlocal row, stage, last_shown, began
+        def on_progress(now_at: str, done: int, total: int | None) -> None:
+            nonlocal row, stage, last_shown, pace
             now = time.monotonic()
             is_new = now_at != stage
             if is_new:
                 if row is not None:
                     bar.remove_task(row)
-                row, stage, began = bar.add_task(now_at, total=total), now_at, now
+                row, stage, pace = bar.add_task(now_at, total=total), now_at, Pace()
+            left = pace.left(done, total) if total else ""
             pause = PLAIN_SECONDS if bar.disable else 0.1
             if not is_new and done != total and now - last_shown < pause:
                 return
@@ -160,11 +184,10 @@ def watching_stages() -> "Iterator[Callable[[str, int, int | None], None]]":
             assert row is not None
             bar.update(row, completed=done, total=total)
             if bar.disable and (is_new or done != total):
-                left = f", {(total - done) * (now - began) / done:.0f} s left" if total and done and not is_new else ""
                 share = f": {done / total:.0%}" if total and not is_new else ""
                 print(f"{now_at}{share}{left}", file=sys.stderr, flush=True)
 
-        yield watch
+        yield on_progress
 
 
 def in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:

@@ -21,8 +21,8 @@ from icecore.cli.sweeps import (
     SCALE,
     ScaleName,
     experiment_names,
+    jobs_progress,
     require_preset,
-    told_of_progress,
     warn,
 )
 from icecore.errors import InputError, require, unknown_name
@@ -101,7 +101,7 @@ def reproduce_command(
         list_missing(populations, results, device_name(where), json)
         return
     started = time.monotonic()
-    with told_of_progress(populations) as (watch_of, on_done):
+    with jobs_progress(populations) as (watch_of, on_done):
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
@@ -167,7 +167,15 @@ def list_experiments() -> None:
         )
         for name, experiment in EXPERIMENTS.items()
     ]
-    print_table(Table("The paper's tables and figures", ("name", "what", "cells", ""), rows, ("name", "what", "")))
+    print_table(
+        Table(
+            "The paper's tables and figures",
+            ("name", "what", "cells", ""),
+            rows,
+            ("name", "what", ""),
+            wraps=("what", ""),
+        )
+    )
 
 
 def require_bench(results: Path, device: str) -> None:

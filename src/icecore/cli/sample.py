@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json
-from icecore.cli.runs import RUN
+from icecore.cli.run_folders import RUN
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.progress import watching_many
+from icecore.cli.progress import sweep_progress
 from icecore.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def experiment_names(names: Sequence[str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def told_of_progress(
+def jobs_progress(
     populations: "Sequence[Job]",
 ) -> "Iterator[tuple[Callable[[Job], ProgressCallback], Callable[[Job, list[float]], None]]]":
     """What a runner tells of populations as they begin, train and end, shown while the block runs."""
-    with watching_many(sum(population.seed_steps for population in populations)) as progress:
+    with sweep_progress(sum(population.seed_steps for population in populations)) as progress:
 
         def watch_of(population: "Job") -> "ProgressCallback":
             return progress.begin(population.label, population.seed_steps)

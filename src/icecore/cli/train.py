@@ -8,8 +8,33 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+from icecore.cli.options import (
+    BATCH,
+    CLIP,
+    DEVICE,
+    GAIN,
+    HEADS,
+    INIT,
+    LAYERS,
+    LR,
+    MODEL_PANEL,
+    OUT,
+    OUTPUT_PANEL,
+    POSITION_INIT,
+    POSITIONS,
+    PRECISION,
+    RUN_PANEL,
+    SCHEDULE,
+    STEPS,
+    TASK,
+    TASK_PRESET,
+    TRAINING_PANEL,
+    WARMUP_STEPS,
+    WEIGHT_DECAY,
+    WIDTH,
+)
 from icecore.cli.output import JSON_OPTION, print_json, print_table
-from icecore.cli.progress import watching
+from icecore.cli.progress import training_progress
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
 from icecore.errors import InputError, require
@@ -21,59 +46,37 @@ if TYPE_CHECKING:
     from icecore.training import TrainedRun
 
 
-# Options that are also those of `icecore compare`.
-LAYERS = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2.")
-HEADS = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4.")
-GAIN = typer.Option(None, help="Factor on the initial matrices of the body.")
-STEPS = typer.Option(None, help="Training steps. Default: the preset's.")
-BATCH = typer.Option(None, help="Items a step. Default: the preset's.")
-LR = typer.Option(None, help="Learning rate at its peak. Default: the preset's.")
-WEIGHT_DECAY = typer.Option(None, help="AdamW's weight decay. Default: the preset's.")
-WARMUP_STEPS = typer.Option(None, help="Steps of linear warm-up. Default: 500.")
-SCHEDULE = typer.Option(None, help="cosine or constant, after the warm-up. Default: cosine.")
-CLIP = typer.Option(None, help="Largest gradient norm of a seed. Default: 1.")
-DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
-INIT = typer.Option(
-    None, help="released, paper, matched (the gain of width 1024 at every width), or matched-all (U too)."
-)
-POSITION_INIT = typer.Option(
-    None, help="How position embeddings begin: normal, or sinusoidal, as in a mode of the authors' scripts."
-)
-PRECISION = typer.Option(
-    "auto", help="Of the body: fp32, tf32 or bf16 (what trains is fp32). auto: bf16 on a GPU, fp32 on the CPU."
-)
-
 LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
 
 
 def command(
     context: typer.Context,
-    task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
-    preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
+    task: str = TASK,
+    preset: str = TASK_PRESET,
     model: str = typer.Option(
         "transformer",
-        help="transformer, lstm, linearized (attention is a prefix sum: Table 9), or FILE.py:CLASS: a body of yours.",
+        help="transformer, lstm, linearized (attention is a prefix sum: Table 9), or FILE.py:CLASS, a body of yours.",
+        rich_help_panel=MODEL_PANEL,
     ),
-    width: int | None = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024."),
+    width: int | None = WIDTH,
     layers: int | None = LAYERS,
     heads: int | None = HEADS,
-    positions: int | None = typer.Option(None, help="Position embeddings. Default: the scripts'."),
+    positions: int | None = POSITIONS,
     init: str | None = INIT,
     gain: float | None = GAIN,
     position_init: str | None = POSITION_INIT,
     trainable: str = typer.Option(
         "embeddings",
-        help="What trains: embeddings, all, unembed, embed, token+unembed, or roles with commas (token, position, "
-        "unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out). All else is frozen.",
+        help="What trains; all else is frozen. embeddings, all, unembed, embed, token+unembed, or roles with commas: "
+        "token, position, unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out.",
+        rich_help_panel=TRAINING_PANEL,
     ),
     phases: str | None = typer.Option(
         None,
         metavar="WHAT:STEPS,...",
-        help="Train different parts one after the other, such as embeddings:5000,all:5000; all:5000:1e-4 also sets the "
-        "rate. In place of --trainable and --steps.",
+        help="Train different parts one after the other: embeddings:5000,all:5000. all:5000:1e-4 also sets the rate.",
+        rich_help_panel=TRAINING_PANEL,
     ),
-    seeds: str = typer.Option("1", help="How many seeds (10), or which (0,3,7). They train at once."),
-    data_seed: int = typer.Option(0, help="Seed of the training data, which all seeds share."),
     steps: int | None = STEPS,
     batch: int | None = BATCH,
     lr: float | None = LR,
@@ -81,33 +84,59 @@ def command(
     warmup_steps: int | None = WARMUP_STEPS,
     schedule: str | None = SCHEDULE,
     clip: float | None = CLIP,
+    accumulate: int = typer.Option(
+        1,
+        help="Compute each batch in so many parts: less memory, the same result.",
+        rich_help_panel=TRAINING_PANEL,
+    ),
+    seeds: str = typer.Option(
+        "1", help="How many seeds (10), or which (0,3,7). They train at once.", rich_help_panel=RUN_PANEL
+    ),
+    data_seed: int = typer.Option(
+        0, help="Seed of the training data, which all seeds share.", rich_help_panel=RUN_PANEL
+    ),
     device: str = DEVICE,
     precision: str = PRECISION,
-    out: Path = typer.Option(Path("runs"), help="Runs are kept in OUT/TASK/ID; the config names the ID."),
-    resume: bool = typer.Option(False, "--resume", help="Go on with an unfinished run of this config."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Start again, whatever is there."),
-    with_body: bool = typer.Option(False, "--with-body", help="Keep the frozen weights too, not only their seed."),
-    evaluate_every: int | None = typer.Option(None, help="Test accuracy every so many steps. Default: a tenth."),
-    checkpoint_every: int | None = typer.Option(None, help="Save every so many steps. Default: a twentieth."),
+    out: Path = OUT,
+    resume: bool = typer.Option(
+        False, "--resume", help="Continue an unfinished run of this config.", rich_help_panel=RUN_PANEL
+    ),
+    overwrite: bool = typer.Option(
+        False, "--overwrite", help="Train again, whatever is there.", rich_help_panel=RUN_PANEL
+    ),
+    with_body: bool = typer.Option(
+        False, "--with-body", help="Save the frozen weights too, not only their seed.", rich_help_panel=RUN_PANEL
+    ),
+    checkpoint_every: int | None = typer.Option(
+        None, help="Save every so many steps. Default: a twentieth of them.", rich_help_panel=RUN_PANEL
+    ),
+    evaluate_every: int | None = typer.Option(
+        None,
+        help="Measure test accuracy every so many steps. Default: a tenth of them, if that takes a fifth of the time.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
     probe: list[str] = typer.Option(
         [],
         metavar="FILE.py:FUNCTION",
-        help="A measurement of yours, taken before training and with every evaluation, into metrics.jsonl. Repeatable.",
+        help="A measurement of yours, taken before training and at every evaluation. Repeatable.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
-    accumulate: int = typer.Option(1, help="Compute each batch in so many parts: less memory, the same result."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Train only what is named and freeze the rest; save the run; report test accuracy beside the baselines.
+    """Train the named parts of a model and freeze the rest; save the run; report test accuracy beside the baselines.
 
-    Every setting of the task is a flag as well: icecore train needle --max-pairs 4; so are those of a model of your
-    own. A killed run goes on with --resume, and on the CPU ends with the same bits; a complete run is shown, not
-    repeated.
+    [bold]Examples[/bold]
 
-    On several GPUs, each with its part of every batch (tested on CPUs alone): torchrun --nproc-per-node 8 -m icecore
-    train needle
+    icecore train needle --width 64 --init matched --steps 1000 --batch 128
+    icecore train needle --max-pairs 4 --trainable all --seeds 3
+    icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
+
+    Every setting of the task, and of a model of yours, is a flag as well. A killed run continues with --resume, and on
+    the CPU ends with the same bits; a complete run is shown, not repeated. On several GPUs, each with its part of
+    every batch: torchrun --nproc-per-node 8 -m icecore train needle (tested on CPUs alone).
     """
     from icecore.models import is_shipped
-    from icecore.training import Intervals, config_of, pick_device, pick_precision, train_config
+    from icecore.training import Intervals, RunFolder, config_of, pick_device, pick_precision, train_config
     from icecore.training.probes import named_probes
     from icecore.user_code import load_function, reraise_user_error
 
@@ -145,13 +174,16 @@ def command(
                 warn(advice)
         warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
     with (
-        watching(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
+        training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every)
-        runs = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
+        is_there = RunFolder.of(config, out).is_complete and not overwrite
+        run = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
     if is_first:
-        report(runs, json)
+        if is_there:
+            print("the run is complete and was not trained again; --overwrite trains it again", file=sys.stderr)
+        report(run, json)
 
 
 def parse_phases(text: str) -> list[dict[str, Any]]:
@@ -176,12 +208,12 @@ def parse_phases(text: str) -> list[dict[str, Any]]:
 
 
 def explicit_options(**given: Any) -> dict[str, Any]:
-    """What was given; the rest is the preset's."""
+    """Return what was given; the rest is the preset's."""
     return {name: value for name, value in given.items() if value is not None}
 
 
 def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
-    """Say on standard error what trains and what is frozen."""
+    """Print on standard error what trains and what is frozen."""
     from icecore.models import trained_names
 
     specs = model.specs(dims)
@@ -193,7 +225,7 @@ def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
 
 
 def find_body(name: str) -> "type[Model]":
-    """The class that `--model` names."""
+    """Return the class that `--model` names."""
     from icecore.errors import unknown_name
     from icecore.models import MODELS, Transformer, find_model
     from icecore.models.check import require_class
@@ -209,7 +241,7 @@ def find_body(name: str) -> "type[Model]":
 
 
 def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
-    """The model: the preset's settings for the task, and what was given on top."""
+    """Make the model: the preset's settings for the task, and what was given on top."""
     from icecore.models import settings_of_model
     from icecore.models.check import require_made
     from icecore.tasks.loading import parse_value
@@ -231,7 +263,7 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """`10` is seeds 0 to 9; `0,3,7` is those; `3,` is seed 3 alone."""
+    """Read seeds: `10` is 0 to 9, `0,3,7` is those, `3,` is seed 3 alone."""
     try:
         numbers = [int(part) for part in text.split(",") if part.strip()]
     except ValueError:
@@ -244,24 +276,24 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def kind_of(model: "Model") -> str:
-    """The model as `--model` names it."""
+    """Name the model as `--model` does."""
     from icecore.models import Transformer
 
     is_linearized = type(model) is Transformer and model.attention == "prefix-sum"
     return LINEARIZED if is_linearized else model.name
 
 
-HEADINGS = {"loss_per_byte": "nats a byte"}
+HEADINGS = {"loss_per_byte": "nats per byte"}
 
 
-def report(runs: "TrainedRun", json: bool) -> None:
-    result = runs.result
+def report(run: "TrainedRun", json: bool) -> None:
+    result = run.result
     if json:
-        print_json({"run": str(runs.path), "run_id": runs.config.run_id, **result})
+        print_json({"run": str(run.path), "run_id": run.config.run_id, **result})
         return
-    shown = {*runs.config.task.metrics(), "train_accuracy", "loss_per_byte"}
+    shown = {*run.config.task.metrics(), "train_accuracy", "loss_per_byte"}
     names = [name for name in result if name in shown]
-    config = runs.config
+    config = run.config
     trained = ", then ".join(phase.trainable for phase in config.phases)
     title = f"{config.task.name}, {kind_of(config.model)}, width {config.model.width}, trained: {trained}"
     rows = [
@@ -275,4 +307,4 @@ def report(runs: "TrainedRun", json: bool) -> None:
         if baselines or kind == "baselines":
             print(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
     print(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
-    print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; kept in {runs.path}")
+    print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; saved in {run.path}")

@@ -16,7 +16,7 @@ def claim_table(claims: Sequence[Claim], title: str) -> Table:
     headings, rows = HEADINGS, [row_of(claim) for claim in claims]
     if any(claim.remarks for claim in claims):
         headings, rows = (*headings, "note"), [(*row, claim.remarks) for row, claim in zip(rows, claims, strict=True)]
-    return Table(title, headings, rows, left=("name", "cell", "verdict", "note"))
+    return Table(title, headings, rows, left=("name", "cell", "verdict", "note"), wraps=("note", "tolerance"))
 
 
 def row_of(claim: Claim) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ class Experiment:
 
 def draw(name: str, figure: Figure, experiment: str, evidence: Evidence, paths: Sequence[Path]) -> list[Any]:
     """Draw a figure into files, and return its points, curves or bars, each with `values`, one per run."""
-    from icecore.reporting.figures.drawing import write
+    from icecore.drawing import write
 
     points = figure.points(evidence)
     if not points:

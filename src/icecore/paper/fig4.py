@@ -9,13 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from icecore.paper.cells import PaperCell
-from icecore.paper.evidence import Evidence
-from icecore.paper.experiment import Experiment, Figure
-from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
-from icecore.paper.scales import Scale
-from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
-from icecore.reporting.figures.drawing import (
+from icecore.drawing import (
     COLOURS,
     DASHES,
     DOTS,
@@ -26,6 +20,12 @@ from icecore.reporting.figures.drawing import (
     style_of,
     ticks_at,
 )
+from icecore.paper.cells import PaperCell
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
+from icecore.paper.scales import Scale
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINED, CellName
 

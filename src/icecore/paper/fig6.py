@@ -8,12 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from icecore.paper.cells import PaperCell
-from icecore.paper.evidence import Evidence
-from icecore.paper.experiment import Experiment, Figure
-from icecore.paper.scales import Scale
-from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
-from icecore.reporting.figures.drawing import (
+from icecore.drawing import (
     COLOURS,
     DASHES,
     DOTS,
@@ -24,6 +19,11 @@ from icecore.reporting.figures.drawing import (
     style_of,
     ticks_at,
 )
+from icecore.paper.cells import PaperCell
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.scales import Scale
+from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
 from icecore.sweeps.names import TRAINED, CellName
 
 if TYPE_CHECKING:

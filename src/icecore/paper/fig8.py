@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from icecore.drawing import COLOURS, MARKERS, finished, new_figure
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.table3 import TABLE3, runs_with
 from icecore.reporting.claim import Claim, median_of, verdict_of
-from icecore.reporting.figures.drawing import COLOURS, MARKERS, finished, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn

@@ -30,7 +30,7 @@ def summary_of(names: Sequence[str], scale: str, preset: str, records: Records, 
         )
         for name in names
     ]
-    return Table(title, HEADINGS, rows, left=HEADINGS[:2])
+    return Table(title, HEADINGS, rows, left=HEADINGS[:2], wraps=("what",))
 
 
 def counted(claims: Sequence[Claim]) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from icecore.drawing import COLOURS, finished, new_figure
 from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import Scale
 from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
-from icecore.reporting.figures.drawing import COLOURS, finished, new_figure
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINED, CellName
 

@@ -1,53 +1,93 @@
-"""What a comparison of one's own gave: a row a line of its figure, a column a width."""
+"""Compare trainable sets, widths and models on tasks of one's own: points, a table and a figure."""
 
 import functools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icecore.errors import InputError, require, unknown_name
 from icecore.models import Model
 from icecore.reporting.claim import seeds_in_words
-from icecore.reporting.figures.widths import Point
+from icecore.reporting.figures.widths import Point, draw_widths
 from icecore.reporting.table import Table
-from icecore.store import Records
+from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
-from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_missing
+from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_in_memory, train_missing
 from icecore.tasks import Task
 from icecore.tasks.loading import setting_fields
 from icecore.training import Progress, numbered
+from icecore.training.run import checked_model, checked_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Bodies = Mapping[str, Sequence[Model]] | Sequence[Model] | Model
+
+
+class Comparison(list[Point]):
+    """What a comparison gave: its points, and the table and the figure of them."""
+
+    def __init__(self, points: Sequence[Point], cells: Sequence[Cell], seeds: Seeds) -> None:
+        super().__init__(points)
+        self.cells, self.seeds = cells, seeds
+
+    def table(self) -> Table:
+        """Return medians in %, a row per line and a column per width."""
+        return table_of(self.cells, self, self.seeds)
+
+    def plot(self) -> "Figure":
+        """Draw accuracy against width."""
+        return draw_widths(self, "Accuracy against width")
+
+    def _repr_markdown_(self) -> str:
+        return self.table().markdown()
 
 
 def compare(
-    tasks: Task | Sequence[Task],
-    bodies: Mapping[str, Sequence[Model]],
+    tasks: Task | str | Sequence[Task | str],
+    bodies: Bodies,
     trainables: Sequence[str] = USUAL,
     seeds: Seeds = 3,
     *,
-    out: Path | str = "runs",
+    out: Path | str | None = "runs",
     preset: str = "released",
     device: str = "auto",
     precision: str = "auto",
     metric: str = "accuracy",
     on_progress: Callable[[str, Progress], None] | None = None,
     **training: Any,
-) -> list[Point]:
-    """Train what is missing under `out`, and return what all of it gave, of one task or of several.
+) -> Comparison:
+    """Train what is missing under `out`, and return what all of it gave, for one task or several.
 
-    `bodies` has each body at its widths, by its name. `on_progress` gets the name of a population and its progress.
-    What is not said of the training (steps, batch, lr, ...) is the preset's.
+    `bodies` are models, or models by the name of their line: `{"gru": [GRU(64), GRU(128)]}`. `on_progress` gets the
+    name of a population and its progress. Training settings (steps, batch, lr, ...) default to the preset's. With
+    `out=None` nothing is saved, and a task or body that is defined in a notebook can be compared.
     """
-    each = [tasks] if isinstance(tasks, Task) else tasks
-    cells = [cell for task in each for cell in comparison(task, bodies, trainables, preset, training)]
+    each = [checked_task(task, preset) for task in ([tasks] if isinstance(tasks, Task | str) else tasks)]
+    cells = [cell for task in each for cell in comparison(task, by_name(bodies), trainables, preset, training)]
     require_names(cells)
     require_metric(metric, each)
     report = on_progress
-    watch_of = (lambda _: None) if report is None else (lambda planned: functools.partial(report, planned.label))
+    watch_of = (lambda _: None) if report is None else (lambda job: functools.partial(report, job.label))
+    if out is None:
+        runs = train_in_memory(cells, seeds, device, precision, watch_of)
+        return Comparison(points_from(runs, metric), cells, seeds)
     failures = train_missing(cells, seeds, Path(out), device, precision, watch_of)
     if failures:
         raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))
-    return points_of(cells, seeds, Records(Path(out)), device, precision, metric)
+    return Comparison(points_of(cells, seeds, Records(Path(out)), device, precision, metric), cells, seeds)
+
+
+def by_name(bodies: Bodies) -> dict[str, list[Model]]:
+    """Return models by the name of their line; without names, by their kind."""
+    if isinstance(bodies, Mapping):
+        return {name: [checked_model(model) for model in models] for name, models in bodies.items()}
+    found: dict[str, list[Model]] = {}
+    for model in [bodies] if isinstance(bodies, Model | type) else bodies:
+        found.setdefault(checked_model(model).name, []).append(model)
+    return found
 
 
 def points_of(
@@ -58,23 +98,26 @@ def points_of(
     precision: str = "auto",
     metric: str = "accuracy",
 ) -> list[Point]:
-    """What is recorded of the cells, of these seeds, in %. Baselines are of the accuracy."""
+    """Return what is recorded of the cells, of these seeds, in %. Baselines are those of the accuracy."""
     require_names(cells)
-    labels = labels_of(cell.task for cell in cells)
-    require_metric(metric, labels)
-    widths = tuple(sorted({cell.model.width for cell in cells}))
+    require_metric(metric, dict.fromkeys(cell.task for cell in cells))
+    return points_from(recorded(cells, seeds, records, device, precision), metric)
+
+
+def points_from(runs: Sequence[tuple[Cell, Sequence[Record]]], metric: str) -> list[Point]:
+    """Return a point for each cell that has runs."""
+    labels = labels_of(cell.task for cell, _ in runs)
+    widths = tuple(sorted({cell.model.width for cell, _ in runs}))
     baselines = {
         task: 100 * max(task.baselines().values(), default=0.0) if metric == "accuracy" else None for task in labels
     }
     found: list[Point] = []
-    for cell, runs in recorded(cells, seeds, records, device, precision):
-        measured = sorted((100 * run[metric], run["seed"]) for run in runs if metric in run)
+    for cell, own in runs:
+        measured = sorted((100 * run[metric], run["seed"]) for run in own if metric in run)
         if measured:
             values, of_seeds = zip(*measured, strict=True)
-            task = cell.task
-            found.append(
-                Point(labels[task], cell.name.line, cell.model.width, values, baselines[task], widths, of_seeds)
-            )
+            task, width = cell.task, cell.model.width
+            found.append(Point(labels[task], cell.name.line, width, values, baselines[task], widths, of_seeds))
     return found
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 LEFT, RIGHT = "left", "right"
 
@@ -16,7 +16,8 @@ class Table:
     headings: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     left: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())  # stand below
+    notes: tuple[str, ...] = ()  # stand below
+    wraps: tuple[str, ...] = ()  # headings of prose, which may wrap on a narrow terminal; nothing else is broken
 
     @property
     def justified(self) -> list[tuple[str, str]]:
@@ -27,6 +28,10 @@ class Table:
         """Return the table in Markdown, without its title."""
         lines = (self.headings, ("---",) * len(self.headings), *self.rows)
         return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+    def _repr_markdown_(self) -> str:
+        """Show the table in a notebook."""
+        return f"**{self.title}**\n\n{self.markdown()}" if self.title else self.markdown()
 
     def csv(self) -> str:
         """Return the table as comma-separated values with its headings first."""

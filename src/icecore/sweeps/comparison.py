@@ -8,7 +8,7 @@ from icecore.models import Model
 from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.names import PARTS, TRAINED, CellName
-from icecore.sweeps.runner import Failure, Job, missing, run_missing, run_of
+from icecore.sweeps.runner import Failure, Job, missing, records_of, run_missing, run_of, train_population
 from icecore.tasks import Task
 from icecore.training import ProgressCallback, numbered, pick_device, pick_precision
 
@@ -92,3 +92,19 @@ def train_missing(
         for chosen, populations in missing_of(cells, seeds, records, device, precision).items()
         for failure in run_missing(populations, records, folder, device, chosen, watch_of, on_done)
     ]
+
+
+def train_in_memory(
+    cells: Sequence[Cell],
+    seeds: Seeds,
+    device: str = "auto",
+    precision: str = "auto",
+    watch_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+) -> list[tuple[Cell, list[Record]]]:
+    """Train every cell and save nothing; return each cell's records."""
+    found = []
+    for cell in cells:
+        job = Job(cell, numbered(seeds))
+        chosen = precision_of(cell, device, precision)
+        found.append((cell, list(records_of(train_population(job, None, device, chosen, watch_of(job))))))
+    return found

@@ -173,9 +173,9 @@ def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
 
 
 def train_population(
-    population: Job, runs: Path, device: str, precision: str, watch: ProgressCallback | None = None
+    population: Job, runs: Path | None, device: str, precision: str, watch: ProgressCallback | None = None
 ) -> TrainedRun:
-    """Train it, or go on from its last checkpoint."""
+    """Train a job, or continue from its last checkpoint; without `runs`, nothing is saved."""
     cell = population.cell
     steps = cell.of_one_seed.training.steps
     return train(

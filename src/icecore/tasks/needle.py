@@ -96,10 +96,14 @@ class Needle(OneAnswerTask):
         return self.checked_prompt(tuple(tokens))
 
     def words(self, tokens: Sequence[int]) -> list[str]:
+        markers = MARKERS[: self.markers]
+
         def word(token: int) -> str:
-            if token >= self.first_query and self.query == "own-token":
-                return f"{MARKERS[token - self.first_query]}?"
-            return str(token) if token < self.first_marker else MARKERS[token - self.first_marker]
+            asked = token - self.first_query
+            if self.query == "own-token" and 0 <= asked < len(markers):
+                return f"{markers[asked]}?"
+            named = token - self.first_marker
+            return markers[named] if 0 <= named < len(markers) else str(token)  # some tokens stand for nothing
 
         return [word(token) for token in tokens]
 

@@ -49,6 +49,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+EVALUATION_SHARE = 0.2  # of the time of a run whose user has not said how often to evaluate
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,17 @@ class Intervals:
     log_every: int
     evaluate_every: int
     checkpoint_every: int
+    evaluation_share: float | None = None  # of the time, at most; None: evaluations are never skipped
 
     @staticmethod
     def of(steps: int, log: int | None, evaluate: int | None, checkpoint: int | None) -> "Intervals":
         for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
             require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
         return Intervals(
-            log or max(1, steps // 200), evaluate or max(1, steps // 10), checkpoint or max(1, steps // 20)
+            log or max(1, steps // 200),
+            evaluate or max(1, steps // 10),
+            checkpoint or max(1, steps // 20),
+            EVALUATION_SHARE if evaluate is None else None,
         )
 
     def next_stop(self, step: int, end: int) -> int:
@@ -111,10 +116,13 @@ def train_run(
                 if intervals.is_logged(step) or ends_phase:
                     loss = trainer.steps.loss.tolist()
                     progress = Progress(step, config.steps, loss)
-                    if step % intervals.evaluate_every == 0 or ends_phase:
+                    is_due = step % intervals.evaluate_every == 0 and trainer.has_time_to_evaluate(intervals, test)
+                    if is_due or ends_phase:
+                        began = time.monotonic()
                         on_rows = evaluating(on_progress, step, config.steps, loss, test)
                         on_test = evaluate(trainer.population, config.task, test, on_rows)
                         found = probe_all(probes, trainer.population, test) if probes else None
+                        trainer.evaluations.append(time.monotonic() - began)
                         accuracy, test_loss = on_test["accuracy"], on_test["loss"]
                         progress = Progress(step, config.steps, loss, accuracy, test_loss, probes=found)
                     trainer.report(progress, on_progress)
@@ -168,8 +176,10 @@ class Trainer:
         self.step = 0
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
+        self.evaluations: list[float] = []  # how long each took, in seconds
         self.begin_phase(0, population)
         self.restore()
+        self.first_step = self.step
 
     @property
     def phase_begin(self) -> int:
@@ -192,6 +202,20 @@ class Trainer:
     def seconds(self) -> float:
         """The time of training so far, that before a kill included as far as it was saved."""
         return self.seconds_before + time.monotonic() - self.started
+
+    def has_time_to_evaluate(self, intervals: Intervals, test: Batch) -> bool:
+        """Tell whether another evaluation keeps within its share of the time.
+
+        The first one is estimated as half the time of as many training steps: it has no backward pass.
+        """
+        if intervals.evaluation_share is None:
+            return True
+        now = time.monotonic() - self.started
+        spent = sum(self.evaluations)
+        steps = -(-len(test) // self.config.training.batch)
+        first = 0.5 * steps * now / max(1, self.step - self.first_step)
+        following = self.evaluations[-1] if self.evaluations else first
+        return spent + following <= intervals.evaluation_share * (now + following)
 
     def advance(self, until: int, interrupted: threading.Event) -> None:
         """Take steps up to step `until` of this phase, or until interrupted."""

@@ -1,10 +1,11 @@
-"""Runs: from a task and a model to a trained population, and back from disk."""
+"""Train a run, or load one from disk."""
 
+import contextlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,11 +13,12 @@ from torch import Tensor
 from icecore.errors import Advice, InputError, Interrupted, require
 from icecore.models import MODELS, Model, is_shipped
 from icecore.models.check import require_model
-from icecore.tasks import TASKS, Batch, Task
+from icecore.tasks import TASKS, Batch, Task, make_task
 from icecore.tasks.check import require_task
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import Intervals, ProgressCallback, train_run
+from icecore.training.notebook import notebook_progress
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
 from icecore.training.precision import pick_precision
@@ -26,37 +28,73 @@ from icecore.training.run_folder import RunFolder
 from icecore.training.stream import batch_sizes
 from icecore.training.training_config import TrainingConfig
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TrainedRun:
-    """A trained population and its result."""
+    """A trained population of seeds and its result."""
 
     config: RunConfig
     result: dict[str, Any]
     population: Population
-    metrics: list[dict[str, Any]]  # step and each seed's loss, and where it was measured accuracy and test loss
+    metrics: list[dict[str, Any]]  # step and each seed's loss and, where measured, accuracy, test loss and probes
     path: Path | None = None
+
+    def __repr__(self) -> str:
+        config, seeds = self.config, len(self.config.seeds)
+        trained = ", then ".join(phase.trainable for phase in config.phases)
+        accuracy = ", ".join(f"{value:.3f}" for value in self.accuracy[:5]) + (", ..." if seeds > 5 else "")
+        return (
+            f"TrainedRun({config.task.name}, {config.model.name} of width {config.model.width}, {trained} trained, "
+            f"{seeds} seed{'s' * (seeds > 1)}: accuracy {accuracy})"
+        )
 
     @property
     def accuracy(self) -> list[float]:
-        """Test accuracy at the end of training, one a seed."""
+        """Test accuracy at the end of training, one per seed."""
         return self.result["accuracy"]
 
     def parameters(self, seed: int) -> dict[str, Tensor]:
-        """Those of one of its seeds, to read."""
+        """Return the parameters of one of its seeds, to read."""
         return self.population.parameters(index_of(seed, self.config.seeds))
+
+    @torch.no_grad()
+    def predict(self, prompt: str | Sequence[int], top: int = 1) -> dict[int, list[tuple[str, float]]]:
+        """Return each seed's `top` most likely next tokens after a prompt, in words, with their probabilities.
+
+        The prompt is in the task's notation, `"a 1 b 2 a"`, or a list of tokens.
+        """
+        task = self.config.task
+        tokens = task.read(prompt) if isinstance(prompt, str) else task.checked_prompt(tuple(prompt))
+        found: dict[int, list[tuple[str, float]]] = {}
+        for seed in self.config.seeds:
+            parameters = self.parameters(seed)
+            batch = torch.tensor([list(tokens)], device=self.population.device)
+            chances = self.config.model.logits(parameters, batch)[0, -1].softmax(dim=-1)
+            best = chances.topk(min(top, len(chances)))
+            words = task.words(best.indices.tolist())
+            found[seed] = list(zip(words, best.values.tolist(), strict=True))
+        return found
+
+    def plot(self) -> "Figure":
+        """Draw the training loss, and test accuracy where it was measured, against the step; a line per seed."""
+        from icecore.training.curves import draw_curves
+
+        return draw_curves(self.metrics, self.config.seeds, repr(self))
 
 
 def index_of(seed: int, seeds: tuple[int, ...]) -> int:
-    """The place of a seed among those of a run."""
+    """Return the place of a seed among those of a run."""
     require(seed in seeds, f"the run has the seeds {list(seeds)}, not {seed}")
     return seeds.index(seed)
 
 
 def train(
-    task: Task,
+    task: Task | str,
     model: Model,
-    trainable: str = "embeddings",
+    trainable: str | Sequence[str] = "embeddings",
     seeds: int | Iterable[int] = 1,
     *,
     preset: str = "released",
@@ -77,8 +115,9 @@ def train(
     phases: Sequence[Mapping[str, Any]] = (),
     **training: Any,
 ) -> TrainedRun:
-    """Train `seeds` networks at once. Settings of the training (steps, batch, lr, ...) default to the preset's.
+    """Train `seeds` networks at once. Training settings (steps, batch, lr, ...) default to the preset's.
 
+    `task` is a task or the name of one of ours. `trainable` names roles, with commas or as a list; all else is frozen.
     With `out`, the run is saved under it, in a folder named by its config; a complete run is loaded, not repeated.
     `resume` continues an unfinished run of this config; None does so if there is one. `accumulate` computes every
     batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
@@ -89,6 +128,7 @@ def train(
     functions of (model, parameters, test items) whose numbers are recorded with every evaluation, in `metrics`.
     """
     where = pick_device(device)
+    task, model = checked_task(task, preset), checked_model(model)
     config = config_of(
         task,
         model,
@@ -106,7 +146,37 @@ def train(
             warnings.warn(phase.training.advice, Advice, stacklevel=2)
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every)
     by_name = named_probes(probes)
-    return train_config(config, where, intervals, out, resume, overwrite, with_body, on_progress, accumulate, by_name)
+    with notebook_progress(task.name) if on_progress is None else contextlib.nullcontext(on_progress) as report:
+        return train_config(config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name)
+
+
+def checked_task(task: Task | str, preset: str = "released") -> Task:
+    """Return the task, or make the one of this name; say what is wrong with anything else."""
+    if isinstance(task, str):
+        return make_task(task, preset)
+    if isinstance(task, type) and issubclass(task, Task):
+        raise InputError(f"give a task, not its class: {task.__name__}(...)")
+    require(isinstance(task, Task), f"task must be a Task or the name of one, got {type(task).__name__}")
+    return task
+
+
+def checked_model(model: Model) -> Model:
+    if isinstance(model, type) and issubclass(model, Model):
+        raise InputError(f"give a model, not its class: {model.__name__}(width=64)")
+    require(
+        isinstance(model, Model), f"model must be a Model, such as icecore.Transformer(width=64), got {model!r}"[:200]
+    )
+    return model
+
+
+def checked_trainable(trainable: str | Sequence[str]) -> str:
+    """Return roles with commas between them."""
+    names = [trainable] if isinstance(trainable, str) else list(trainable)
+    require(
+        bool(names) and all(isinstance(name, str) for name in names),
+        f"trainable must be a name or a list of names, such as 'embeddings', got {trainable!r}",
+    )
+    return ",".join(names)
 
 
 def train_config(
@@ -122,7 +192,7 @@ def train_config(
     probes: Mapping[str, Probe] | None = None,
 ) -> TrainedRun:
     """Train from a finished RunConfig."""
-    require(not (resume and overwrite), "--resume goes on, --overwrite starts again: choose one of them")
+    require(not (resume and overwrite), "--resume continues, --overwrite starts again: choose one of them")
     require_sound(config)
     micro = MicroBatches(Parallel.join(device), accumulate)
     for batch in batch_sizes(config.task.train_set(), config.training.batch):
@@ -134,7 +204,7 @@ def train_config(
     if folder.is_complete and not overwrite:
         if probes:
             warnings.warn(f"{folder.path} is complete, so its probes are not run; overwrite it", Advice, stacklevel=3)
-        return replace(kept(folder, device), config=config)
+        return replace(load_run(folder, device), config=config)
     if not micro.parallel.is_first:
         return TrainedRun(
             config, *train_run(config, device, intervals, None, with_body, None, micro, probes), folder.path
@@ -142,18 +212,18 @@ def train_config(
     try:
         with folder.begun(config, resume, overwrite):
             if folder.is_complete:  # another process was quicker
-                return replace(kept(folder, device), config=config)
+                return replace(load_run(folder, device), config=config)
             trained = train_run(config, device, intervals, folder, with_body, on_progress, micro, probes)
             return TrainedRun(config, *trained, folder.path)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
-        raise Interrupted(f"{error}; go on with the same command{flag}") from None
+        raise Interrupted(f"{error}; continue with the same command{flag}") from None
 
 
 def config_of(
     task: Task,
     model: Model,
-    trainable: str = "embeddings",
+    trainable: str | Sequence[str] = "embeddings",
     seeds: int | Iterable[int] = 1,
     *,
     preset: str = "released",
@@ -169,9 +239,9 @@ def config_of(
 
     def phase_of(settings: Mapping[str, Any]) -> Phase:
         own = {**training, **settings}
-        what = own.pop("trainable", trainable)
+        what = checked_trainable(own.pop("trainable", trainable))
         unknown = own.keys() - base.keys()
-        require(not unknown, f"unknown setting of the training: {', '.join(sorted(unknown))}")
+        require(not unknown, f"unknown training setting: {', '.join(sorted(unknown))}")
         return Phase(what, TrainingConfig(**{**base, **own}))
 
     return RunConfig(
@@ -186,17 +256,17 @@ def config_of(
 
 
 def load(path: Path | str, device: str = "auto") -> TrainedRun:
-    """A finished run: what was trained around its frozen body, which is made again from its seeds and checked."""
-    return kept(RunFolder(Path(path)), pick_device(device))
+    """Load a finished run; its frozen body is regenerated from its seeds and checked."""
+    return load_run(RunFolder(Path(path)), pick_device(device))
 
 
-def kept(folder: RunFolder, device: torch.device) -> TrainedRun:
+def load_run(folder: RunFolder, device: torch.device) -> TrainedRun:
     config, population = folder.load(device)
     return TrainedRun(config, folder.result(), population, list(folder.metrics()), folder.path)
 
 
 def require_sound(config: RunConfig) -> None:
-    """A user's task and model keep their contracts."""
+    """Validate a user's task and model."""
     task = config.task
     if type(task) is not TASKS.get(task.name):
         file = "" if task.source_file is None else f"{task.source_file}:"
@@ -207,7 +277,7 @@ def require_sound(config: RunConfig) -> None:
 
 
 def answers_come_later(test: Batch) -> bool:
-    """Whether a scored position may have its answer after it, so that a model that looked ahead would read it there."""
+    """Tell whether answers may stand after a scored position, where a model that looks ahead would read them."""
     columns = torch.arange(test.scored.shape[1])
     last = torch.where(test.scored, columns, -1).max(dim=1).values
     later = test.tokens[columns > last[:, None]]
@@ -215,23 +285,23 @@ def answers_come_later(test: Batch) -> bool:
 
 
 def require_loadable(config: RunConfig) -> None:
-    """A run that is kept has to be loaded by whoever has its folder alone."""
+    """Raise unless a saved run could be loaded from its folder alone."""
     task, model = config.task, config.model
     require(
         task.source_text is not None or type(task) is TASKS.get(task.name),
-        f"a run that is kept must find {type(task).__name__} again: put the class into a file of its own and make the "
+        f"a saved run must find {type(task).__name__} again: put the class into a file of its own and make the "
         f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
     )
     require(
         model.source_text is not None or model.name in MODELS,
-        f"a run that is kept must find {type(model).__name__} again: make it from its file, with "
+        f"a saved run must find {type(model).__name__} again: make it from its file, with "
         f"icecore.models.find_model('FILE.py:{type(model).__name__}'), or register it, with "
         f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or train without out",
     )
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
+    """Return the device; `auto` is the GPU where there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():

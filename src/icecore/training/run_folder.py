@@ -181,10 +181,10 @@ class RunFolder:
         write_json(self.path / RESULT, result)
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
-    def keep(self, seeds: tuple[int, ...], out: Path, half: bool = False) -> "RunFolder":
-        """Some seeds of this run as a run of its own under `out`: what is kept of many seeds for later analyses.
+    def extract(self, seeds: tuple[int, ...], out: Path, half: bool = False) -> "RunFolder":
+        """Copy some seeds into a run of its own under `out`.
 
-        `half` stores 16 bits a number, of which 11 are exact: an answer on the edge may become another.
+        `half` stores 16 bits per number, of which 11 are exact: an answer on the edge may change.
         """
         config = self.complete_config()
         missing = [seed for seed in seeds if seed not in config.seeds]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, new_figure, write
+from icecore.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, new_figure, write
 from icecore.sweeps.demo import Row
 
 SERIES = (

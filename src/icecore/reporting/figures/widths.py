@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from icecore.reporting.figures.drawing import (
+from icecore.drawing import (
     BLUE,
     DOTS,
     GREEN,
@@ -23,15 +23,16 @@ from icecore.reporting.figures.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STYLES = {
-    "Random": {"color": BLUE, "marker": "o", "linestyle": "-"},
-    "Normal": {"color": GREEN, "marker": "^", "linestyle": "--"},
-    "Random, matched": {"color": ORANGE, "marker": "s", "linestyle": "-."},
-    "Random, lr x5": {"color": SKY, "marker": "D", "linestyle": ":"},
-    "Random, matched, lr x5": {"color": PURPLE, "marker": "v", "linestyle": ":"},
-    "U only": {"color": YELLOW, "marker": "X", "linestyle": ":"},
+# Hue tells the body, line and marker tell what trains; a line's name is "Random, gru", or "Random" for the transformer.
+TRAINED_STYLES = {
+    "Random": {"marker": "o", "linestyle": "-"},
+    "Normal": {"marker": "^", "linestyle": "--"},
+    "U only": {"marker": "X", "linestyle": ":"},
+    "E only": {"marker": "s", "linestyle": "-."},
+    "E_token & U": {"marker": "D", "linestyle": "-."},
 }
-OTHERS = (ORANGE, PURPLE, SKY, GREY)
+OTHER_TRAINED = ("p", "<", ">", "*", "h", "d")
+HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,18 @@ class Point:
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
-    """Return the style of each line: known ones first; others get one by one what is left."""
-    unknown = [line for line in dict.fromkeys(point.line for point in points) if line not in STYLES]
-    left = zip(itertools.cycle(OTHERS), itertools.cycle("p<>*hd"), itertools.cycle(("-.", "--", ":")), strict=False)
-    others = {
-        line: {"color": color, "marker": marker, "linestyle": dashes}
-        for line, (color, marker, dashes) in zip(unknown, left, strict=False)
-    }
-    return STYLES | others
+    """Return the style of each line: a hue per body, a line and marker per trainable set."""
+    lines = list(dict.fromkeys(point.line for point in points))
+    parts = {line: line.partition(", ") for line in lines}
+    bodies = list(dict.fromkeys(body for _, _, body in parts.values()))
+    hues = dict(zip(bodies, itertools.cycle(HUES), strict=False))
+    unknown = dict.fromkeys(what for what, _, _ in parts.values() if what not in TRAINED_STYLES)
+    others = dict(zip(unknown, itertools.cycle(OTHER_TRAINED), strict=False))
+    found = {}
+    for line, (what, _, body) in parts.items():
+        style = TRAINED_STYLES.get(what) or {"marker": others[what], "linestyle": "-."}
+        found[line] = {"color": hues[body], **style}
+    return found
 
 
 def draw_widths(points: Sequence[Point], title: str) -> "Figure":
@@ -66,9 +71,11 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
     rows = -(-len(tasks) // columns)
     figure = new_figure(max(5.4, 3.6 * columns), 2.6 * rows + 0.6)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    styles = styles_of(points)
     for panel, task in zip(panels, tasks, strict=False):
         here = [point for point in points if point.task == task]
-        drawn = [(line, style) for line, style in styles_of(points).items() if any(each.line == line for each in here)]
+        own = {point.line for point in here}
+        drawn = [(line, style) for line, style in styles.items() if line in own]
         for index, (line, style) in enumerate(drawn):
             along = {point.width: point for point in here if point.line == line}
             aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # so that none hides another

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from icecore.drawing import write
 from icecore.errors import require, unknown_name
-from icecore.reporting.figures.drawing import write
 from icecore.reporting.inside.attention import ATTENTION
 from icecore.reporting.inside.causal import CAUSAL
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalysisOptions, AnalyzedRun, Result
@@ -60,12 +60,15 @@ def look_inside(context: AnalysisContext, analyses: Iterable[Analysis]) -> Itera
 
 
 def draw(context: AnalysisContext, analyses: Iterable[Analysis], found: dict[str, Result], folder: Path) -> list[Path]:
-    """A figure for each analysis that has one, as PNG and PDF; the files."""
+    """Draw a figure for each analysis that has one, as PNG and PDF, named by the run; return the files."""
     files: list[Path] = []
+    run = context.run
+    name = f"{run.config.task.name}-{run.config.run_id}-seed{run.seed}"
     for analysis in analyses:
         figure = analysis.figure(context, found[analysis.name])
         if figure is not None:
-            own = [folder / f"{analysis.figure_name or analysis.name}.{ending}" for ending in ("png", "pdf")]
+            what = analysis.figure_name or analysis.name
+            own = [folder / f"{name}-{what}.{ending}" for ending in ("png", "pdf")]
             write(figure, own)
             files += own
     return files

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from icecore.analysis.attention import Induction, attention_maps, induction_scores
+from icecore.drawing import new_figure
 from icecore.errors import require
-from icecore.reporting.figures.drawing import new_figure
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import Needle
@@ -40,8 +40,8 @@ def measure(context: AnalysisContext) -> Result:
         require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
     if prompt is not None:
         tokens = task.read(prompt)
-        maps = attention_maps(run.model, run.parameters, tokens)
-        found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps.tolist()}
+        maps, before = (attention_maps(run.model, each, tokens).tolist() for each in run.both.values())
+        found["prompt"] = {"text": prompt, "words": task.words(tokens), "maps": maps, "untrained_maps": before}
     return found
 
 
@@ -68,21 +68,26 @@ def prompt_table(prompt: Result) -> Table:
     return Table(title, ("", "at", "place", "attention"), rows, left=("", "at"))
 
 
-def figure(_context: AnalysisContext, result: Result) -> "Figure | None":
-    """A panel a head, a row a layer; rows context, columns are looked at."""
+def figure(context: AnalysisContext, result: Result) -> "Figure | None":
+    """Draw a panel per head and a row per layer, trained and below it untrained; rows look, columns are looked at."""
     if "prompt" not in result:
         return None
-    maps, words = result["prompt"]["maps"], result["prompt"]["words"]
-    layers, heads = len(maps), len(maps[0])
-    drawn = new_figure(1.9 * heads + 0.7, 2.0 * layers + 0.4)
-    panels = drawn.subplots(layers, heads, squeeze=False)
-    for layer, row in enumerate(panels):
-        for head, panel in enumerate(row):
-            panel.imshow(maps[layer][head], vmin=0, vmax=1, cmap="viridis")
-            panel.set_title(f"layer {layer + 1}, head {head + 1}", fontsize=8)
+    prompt, words = result["prompt"], result["prompt"]["words"]
+    rows = [
+        (f"{which}, layer {layer}", heads)
+        for which, key in (("trained", "maps"), ("untrained", "untrained_maps"))
+        for layer, heads in enumerate(prompt[key], start=1)
+    ]
+    drawn = new_figure(1.9 * len(rows[0][1]) + 0.7, 2.0 * len(rows) + 0.7)
+    panels = drawn.subplots(len(rows), len(rows[0][1]), squeeze=False)
+    for (label, heads), row in zip(rows, panels, strict=True):
+        for head, (attention, panel) in enumerate(zip(heads, row, strict=True), start=1):
+            panel.imshow(attention, vmin=0, vmax=1, cmap="viridis")
+            panel.set_title(f"{label}, head {head}", fontsize=7)
             panel.set_xticks(range(len(words)), words, fontsize=6)
             panel.set_yticks(range(len(words)), words, fontsize=6)
     drawn.colorbar(panels[0, 0].images[0], ax=panels, label="attention", shrink=0.8)
+    drawn.suptitle(f"{context.run.config.task.name}: attention on '{prompt['text']}'", fontsize=9)
     drawn.supylabel("from", fontsize=9)
     drawn.supxlabel("to", fontsize=9)
     return drawn

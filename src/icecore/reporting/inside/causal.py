@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
-from icecore.reporting.figures.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, new_figure, with_legend
+from icecore.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, label_counts, new_figure, with_legend
 from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 
@@ -74,7 +74,7 @@ def figure(context: AnalysisContext, result: Result) -> "Figure":
             label, colour, marker = LINES[curve["basis"]]
             accuracy = [100 * value for value in curve["accuracy"]]
             panel.plot(curve["counts"], accuracy, color=colour, marker=marker, markersize=4, label=label, clip_on=False)
-        panel.set_xscale("log")
+        label_counts(panel, result["curves"][0]["counts"][-1])
         panel.set_xlabel(f"directions {'kept' if mode == 'keep' else 'removed'}, k")
         panel.set_ylim(0, 104)
         finish(panel)

@@ -28,6 +28,7 @@ class AnalyzedRun:
     """One seed of a run, and the same seed before training."""
 
     config: RunConfig
+    seed: int
     model: Model
     parameters: dict[str, Tensor]
     untrained: dict[str, Tensor]
@@ -42,7 +43,7 @@ class AnalyzedRun:
         untrained = {name: value.to(device) for name, value in config.initial(seed).items()}
         parameters = population.parameters(index)
         return AnalyzedRun(
-            config, config.model, parameters, untrained, sample_of(config.task), *config.parameter_counts
+            config, seed, config.model, parameters, untrained, sample_of(config.task), *config.parameter_counts
         )
 
     def require_streams(self) -> None:

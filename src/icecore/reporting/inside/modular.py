@@ -13,9 +13,9 @@ from icecore.analysis.circles import (
     gradient_symmetricity,
     strongest_frequency,
 )
+from icecore.drawing import new_figure
 from icecore.errors import InputError, require
 from icecore.models import parameter_of_role
-from icecore.reporting.figures.drawing import new_figure
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import ModularAddition

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import training_items
 from icecore.analysis.readout import logistic_readout, ridge_readout
-from icecore.reporting.figures.drawing import BLUE, DOTS, GREY, YELLOW, finish, new_figure, with_legend
+from icecore.drawing import BLUE, DOTS, GREY, YELLOW, finish, new_figure, with_legend
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result, percent
 from icecore.reporting.table import Table
 from icecore.tasks import Language

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import explained, streams_of
-from icecore.reporting.figures.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
+from icecore.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
 from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 from icecore.sweeps.variance import TOP

@@ -18,6 +18,7 @@ GREY, LIGHT_GREY = "#777777", "#999999"
 COLOURS = {"Random": BLUE, "Normal": GREEN}
 MARKERS = {"Random": "o", "Normal": "^"}
 DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
+LADDER = "seeds"  # marks lines whose dashes are single seeds
 
 
 class Seeds(Protocol):
@@ -36,18 +37,20 @@ def new_figure(width: float, height: float) -> "Figure":
 def draw_line(
     panel: Any, places: Sequence[float], along: Sequence[Seeds | None], clip_on: bool = True, **style: Any
 ) -> None:
-    """Medians, and every seed as a dash of a ladder. Where there is no point the line is broken."""
+    """Draw medians as a line, and every seed as a dash. Where there is no point the line is broken."""
     values = [(math.nan,) if point is None else point.values for point in along]
     medians = [statistics.median(each) for each in values]
     panel.plot(places, medians, markersize=4, linewidth=1.3, clip_on=clip_on, **style)
     for place, each in zip(places, values, strict=True):
         if len(each) > 1:
             ladder = {"marker": "_", "markersize": 6, "markeredgewidth": 0.8, "linewidth": 0.8}
-            panel.plot([place] * len(each), each, color=style["color"], clip_on=clip_on, zorder=1.9, **ladder)
+            panel.plot(
+                [place] * len(each), each, color=style["color"], clip_on=clip_on, zorder=1.9, gid=LADDER, **ladder
+            )
 
 
 def style_of(kind: str, is_first: bool) -> dict[str, Any]:
-    """Of Random or Normal; lines after the first have dashes and empty markers."""
+    """Return the style of Random or Normal; lines after the first have dashes and empty markers."""
     return {
         "color": COLOURS[kind],
         "marker": MARKERS[kind],
@@ -57,9 +60,17 @@ def style_of(kind: str, is_first: bool) -> dict[str, Any]:
 
 
 def ticks_at(panel: Any, widths: Sequence[int]) -> None:
-    """A logarithmic axis of widths, each with its number."""
+    """Make a logarithmic axis of widths, each with its number."""
     panel.set_xscale("log", base=2)
     panel.set_xticks(widths, [str(width) for width in widths])
+    panel.minorticks_off()
+
+
+def label_counts(panel: Any, most: int) -> None:
+    """Label a logarithmic axis of counts 1, 2, 5, 10, 20, ..."""
+    counts = [digit * 10**power for power in range(7) for digit in (1, 2, 5) if digit * 10**power <= most]
+    panel.set_xscale("log")
+    panel.set_xticks(counts, [f"{count:,}" for count in counts])
     panel.minorticks_off()
 
 
@@ -69,7 +80,7 @@ def finish(panel: Any) -> None:
 
 
 def with_legend(figure: "Figure", title: str) -> "Figure":
-    """With the first panel's legend, below all of them."""
+    """Add a title, and the first panel's legend below all panels."""
     figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=8)
@@ -84,9 +95,17 @@ def finished(figure: "Figure", title: str) -> "Figure":
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(labelsize=7)
         handles |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if has_seeds(figure):
+        dash: dict[str, Any] = {"color": GREY, "linestyle": "none", "marker": "_"}
+        handles |= {"a dash: one seed": figure.axes[0].plot([], [], **dash)[0]}
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
+
+
+def has_seeds(figure: "Figure") -> bool:
+    """Tell whether any line of the figure is a ladder of seeds."""
+    return any(line.get_gid() == LADDER for panel in figure.axes for line in panel.lines)
 
 
 def require_drawable(paths: Sequence[Path]) -> None:

@@ -1,0 +1,51 @@
+"""`icecore export`: one seed as a model of another library."""
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from icecore.cli.run_folders import RUN
+from icecore.errors import InputError
+
+
+class Library(StrEnum):
+    huggingface = "huggingface"
+
+
+def command(
+    run: Path = RUN,
+    folder: Path = typer.Argument(..., metavar="DIR", help="Where to write the model."),
+    format: Library = typer.Option(Library.huggingface, help="huggingface: a GPT2LMHeadModel."),
+    seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
+) -> None:
+    """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads."""
+    import safetensors
+    import torch
+
+    from icecore.models.huggingface import to_huggingface_tokenizer
+    from icecore.store import filled_whole
+    from icecore.tasks import Language
+    from icecore.text import load_tokenizer
+    from icecore.text.formats import END
+    from icecore.training import RunFolder, index_of
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty; name a new folder")
+    config, population = RunFolder(run).load(torch.device("cpu"))
+    chosen = config.seeds[0] if seed is None else seed
+    index = index_of(chosen, config.seeds)
+    network = config.model.to_huggingface(config.dims, population.parameters(index))
+    tokenizer = None
+    if isinstance(config.task, Language):
+        tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)
+        for settings in (network.config, network.generation_config):
+            settings.eos_token_id = settings.bos_token_id = config.task.text.end_token
+    with filled_whole(folder) as path:
+        try:
+            network.save_pretrained(path)
+            if tokenizer is not None:
+                tokenizer.save_pretrained(path)
+        except safetensors.SafetensorError as error:  # which is what safetensors makes of an OSError
+            raise OSError(str(error)) from error
+    print(f"seed {chosen} of {run} to {folder}, as {format}")

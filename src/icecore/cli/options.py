@@ -1,0 +1,46 @@
+"""Flags that several commands share, in the groups that their help shows."""
+
+from pathlib import Path
+
+import typer
+
+TASK_PANEL, MODEL_PANEL, TRAINING_PANEL, RUN_PANEL, OUTPUT_PANEL = "Task", "Model", "Training", "Run", "Output"
+
+TASK = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS, a task of yours.")
+TASK_PRESET = typer.Option(
+    "released", help="Whose settings: released, readme or paper; see icecore tasks TASK.", rich_help_panel=TASK_PANEL
+)
+
+WIDTH = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024.", rich_help_panel=MODEL_PANEL)
+LAYERS = typer.Option(None, help="Number of layers. Default: the paper's, mostly 2.", rich_help_panel=MODEL_PANEL)
+HEADS = typer.Option(None, help="Attention heads. Default: the scripts', mostly 4.", rich_help_panel=MODEL_PANEL)
+INIT = typer.Option(
+    None,
+    help="released, paper, matched (at every width the gain of width 1024), or matched-all (the unembedding too).",
+    rich_help_panel=MODEL_PANEL,
+)
+GAIN = typer.Option(None, help="Factor on the initial matrices of the body.", rich_help_panel=MODEL_PANEL)
+POSITION_INIT = typer.Option(
+    None, help="Initial position embeddings: normal or sinusoidal.", rich_help_panel=MODEL_PANEL
+)
+POSITIONS = typer.Option(None, help="Position embeddings. Default: the scripts'.", rich_help_panel=MODEL_PANEL)
+
+STEPS = typer.Option(None, help="Training steps. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
+BATCH = typer.Option(None, help="Items per step. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
+LR = typer.Option(None, help="Peak learning rate. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
+WEIGHT_DECAY = typer.Option(None, help="AdamW's weight decay. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
+WARMUP_STEPS = typer.Option(None, help="Steps of linear warm-up. Default: 500.", rich_help_panel=TRAINING_PANEL)
+SCHEDULE = typer.Option(
+    None, help="cosine or constant, after the warm-up. Default: cosine.", rich_help_panel=TRAINING_PANEL
+)
+CLIP = typer.Option(None, help="Largest gradient norm, of each seed. Default: 1.", rich_help_panel=TRAINING_PANEL)
+
+DEVICE = typer.Option("auto", help="auto, cpu or cuda.", rich_help_panel=RUN_PANEL)
+PRECISION = typer.Option(
+    "auto",
+    help="Of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, fp32 on the CPU.",
+    rich_help_panel=RUN_PANEL,
+)
+OUT = typer.Option(
+    Path("runs"), help="Runs are saved in OUT/TASK/ID; the config names the ID.", rich_help_panel=RUN_PANEL
+)

@@ -1,0 +1,166 @@
+"""`icecore show`: a run's config, progress and result; or the runs in a folder."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
+from icecore.cli.sweeps import warn
+from icecore.errors import InputError, require
+from icecore.reporting.table import Table
+
+
+def command(
+    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs, which are listed."),
+    json: bool = JSON_OPTION,
+) -> None:
+    """Show a run's config, how far it is, and its result; or list the runs in a folder.
+
+    A list says in which settings runs of one task and model differ.
+    """
+    from icecore.training.run_folder import CONFIG, RunFolder, read_config
+
+    folder = RunFolder(run)
+    below = [] if folder.is_begun else sorted(path.parent for path in run.glob(f"**/{CONFIG}"))
+    if below:
+        list_runs(run, below, json)
+        return
+    require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
+    config, rows = read_config(run), list(folder.metrics())
+    result = folder.result() if folder.is_complete else None
+    if json:
+        print_json({"config": config, "result": result, "last": rows[-1] if rows else None})
+        return
+    step = rows[-1]["step"] if rows else 0
+    for name, text in [*config_lines(config), *(result_lines(result) if result else [unfinished(config, step)])]:
+        print(f"{name + ':':<11} {text}")
+
+
+def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what a run is, line by line."""
+    from icecore.training.run_folder import phases_of
+
+    task, model = config["task"], config["model"]
+    lines = [
+        ("task", f"{task['name']}: {in_words(task.get('settings', {}))}"),
+        ("model", f"{model['name']}: {in_words(model.get('settings', {}))}"),
+        ("positions", str(config.get("positions"))),
+    ]
+    for kind, part in (("task", task), ("model", model)):
+        if "file" in part:
+            lines.append((f"{kind} file", f"{part['file']}:{part.get('class')}, SHA-256 {part.get('source')}"))
+    for phase in phases_of(config):
+        lines += [("trained", str(phase.get("trainable"))), ("training", in_words(phase.get("optimization", {})))]
+    rest = {"data seed": config.get("data_seed"), "precision": config.get("precision")}
+    return [*lines, ("seeds", f"{', '.join(map(str, config.get('seeds', [])))}; {in_words(rest)}")]
+
+
+def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what was measured, line by line."""
+    per_seed = {name: value for name, value in result.items() if isinstance(value, list) and name != "seeds"}
+    baselines = {**result["baselines"], **result.get("loss_baselines", {})}
+    lines = [(name.replace("_", " "), " ".join(map(in_a_cell, values))) for name, values in per_seed.items()]
+    lines += [
+        ("baselines", in_words(baselines) or "none"),
+        ("parameters", f"{result['trained_parameters']:,} trained, {result['frozen_parameters']:,} frozen"),
+        ("finished", f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}"),
+        ("made by", f"{result.get('command', 'unknown')} (commit {result.get('commit', 'unknown')})"),
+    ]
+    if result.get("weights") == "float16":
+        lines.append(("weights", "16 bits, stored after the accuracy was measured; icecore evaluate measures them"))
+    return lines
+
+
+def unfinished(config: dict[str, Any], step: int) -> tuple[str, str]:
+    from icecore.training.run_folder import phases_of
+
+    steps = sum(phase["optimization"].get("steps", 0) for phase in phases_of(config))
+    return "unfinished", f"{step:,} of {steps:,} steps logged; the same icecore train with --resume continues it"
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {in_a_cell(value)}" for name, value in settings.items())
+
+
+def in_a_cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(in_a_cell, value))
+    if isinstance(value, float):
+        return f"{value:.4f}" if 0.001 <= abs(value) < 1 and f"{value:.4g}" != str(value) else f"{value:.4g}"
+    return "" if value is None else f"{value:,}" if type(value) is int else str(value)
+
+
+def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
+    rows = []
+    for path in paths:
+        try:
+            rows.append(row_of(folder, path))
+        except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
+            warn(f"{path} is damaged and left out: {error}")
+    if json:
+        print_json({"runs": rows})
+        return
+    apart = differing_settings(rows)
+    headings = ("run", "model", "trained", "seeds", "step", "accuracy", "settings that differ")
+    cells = [
+        (
+            row["run"],
+            f"{row['model']} {row['settings'].get('model.width', '')}".strip(),
+            row["trained"],
+            in_a_cell(len(row["seeds"])),
+            in_a_cell(row["step"]) + ("" if row["accuracy"] else f" of {row['steps']:,}"),
+            spread(row["accuracy"]),
+            in_words({name: row["settings"].get(name, "default") for name in apart[row["task"], row["model"]]}),
+        )
+        for row in rows
+    ]
+    left = ("run", "model", "trained", headings[-1])
+    print_table(Table(f"{counted(len(rows), 'run')} in {folder}", headings, cells, left, wraps=(headings[-1],)))
+
+
+def row_of(folder: Path, path: Path) -> dict[str, Any]:
+    """Return what a list says of a run: its config flattened, how far it is, and its accuracies."""
+    from icecore.training.run_folder import RunFolder, phases_of, read_config
+
+    config, run = read_config(path), RunFolder(path)
+    result, phases = run.result() if run.is_complete else {}, phases_of(config)
+    steps = sum(phase["optimization"]["steps"] for phase in phases)
+    last = max((row["step"] for row in run.metrics()), default=0)
+    settings = {
+        f"{part}.{name}": value for part in ("task", "model") for name, value in config[part]["settings"].items()
+    }
+    settings |= {name: config[name] for name in ("positions", "data_seed", "precision")}
+    for number, phase in enumerate(phases):
+        settings |= {
+            name if not number else f"{name} {number + 1}": value for name, value in phase["optimization"].items()
+        }
+    return {
+        "run": str(path.relative_to(folder)),
+        "task": config["task"]["name"],
+        "model": config["model"]["name"],
+        "settings": settings,
+        "trained": ", then ".join(phase["trainable"] for phase in phases),
+        "seeds": config["seeds"],
+        "step": steps if run.is_complete else last,
+        "steps": steps,
+        "accuracy": result.get("accuracy"),
+    }
+
+
+def differing_settings(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
+    """Return by task and model the settings that are not the same in all of their runs; the width has its column."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind in {(row["task"], row["model"]) for row in rows}:
+        own = [row["settings"] for row in rows if (row["task"], row["model"]) == kind]
+        names = dict.fromkeys(name for settings in own for name in settings if name != "model.width")
+        found[kind] = [name for name in names if len({repr(settings.get(name)) for settings in own}) > 1]
+    return found
+
+
+def spread(values: Sequence[float] | None) -> str:
+    if not values:
+        return ""
+    least, most = f"{min(values):.3f}", f"{max(values):.3f}"
+    return least if least == most else f"{least} to {most}"

@@ -1,0 +1,48 @@
+"""Progress of training in a notebook, where nobody sees standard error."""
+
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from icecore.training.loop import Progress, ProgressCallback
+
+SECONDS = 0.5  # between two updates
+
+
+@contextlib.contextmanager
+def notebook_progress(label: str) -> Iterator[ProgressCallback | None]:
+    """Yield a callback that shows a line of progress below the cell, or None outside of notebooks."""
+    show = updating_display()
+    if show is None:
+        yield None
+        return
+    began, last = time.monotonic(), 0.0
+
+    def on_progress(progress: Progress) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last < SECONDS and progress.step < progress.steps:
+            return
+        last = now
+        left = (progress.steps - progress.step) * (now - began) / max(1, progress.step)
+        accuracy = f", accuracy {statistics.median(progress.accuracy):.3f}" if progress.accuracy else ""
+        show(
+            f"{label}: step {progress.step:,} of {progress.steps:,}, loss {statistics.fmean(progress.loss):.4f}"
+            f"{accuracy}, about {left:.0f} s left"
+        )
+
+    yield on_progress
+    show(f"{label}: done in {time.monotonic() - began:.1f} s")
+
+
+def updating_display() -> Callable[[str], None] | None:
+    """Return a function that replaces one line of a notebook's output; None where there is no notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if type(shell).__name__ != "ZMQInteractiveShell":
+        return None
+    from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+    handle = display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda text: handle.update({"text/plain": text}, raw=True)

@@ -1,0 +1,168 @@
+"""icecore in Python: what a notebook user types, gets and gets wrong."""
+
+import sys
+import time
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar, cast
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+from small_runs import MODEL, SHORT, TASK
+
+import icecore as ice
+from icecore.errors import InputError
+from icecore.training import loop
+from icecore.training.loop import Intervals, Trainer
+
+
+@dataclass(frozen=True)
+class OfANotebook(type(TASK)):
+    """A class that no file holds, as far as a run's folder knows."""
+
+    name: ClassVar[str] = "of-a-notebook"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return ice.train(TASK, MODEL, **SHORT)
+
+
+def test_tasks_may_be_named_and_roles_listed():
+    named = ice.train("modular-addition", MODEL, ["token", "norm"], steps=2, batch=8, warmup_steps=1)
+    given = ice.train(ice.tasks.ModularAddition(), MODEL, "token,norm", steps=2, batch=8, warmup_steps=1)
+    assert named.config == given.config
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "trainable", "message"),
+    [
+        ("needel", MODEL, "all", "did you mean 'needle'"),
+        (ice.tasks.Needle, MODEL, "all", r"give a task, not its class: Needle\(...\)"),
+        (3, MODEL, "all", "task must be a Task or the name of one, got int"),
+        (TASK, ice.Transformer, "all", r"give a model, not its class: Transformer\(width=64\)"),
+        (TASK, "transformer", "all", "model must be a Model, such as"),
+        (TASK, MODEL, [], "trainable must be a name or a list of names"),
+        (TASK, MODEL, 5, "trainable must be a name or a list of names"),
+        (TASK, MODEL, ["al"], "unknown role of transformer 'al'"),
+    ],
+)
+def test_wrong_arguments_are_one_line(task, model, trainable, message):
+    if trainable == 5:
+        trainable = [5]
+    with pytest.raises(InputError, match=message):
+        ice.train(cast(Any, task), cast(Any, model), cast(Any, trainable), **SHORT)
+
+
+def test_a_run_says_what_it_is_in_a_line(run):
+    first, second = (f"{value:.3f}" for value in run.accuracy)
+    assert repr(run) == (
+        f"TrainedRun(needle, transformer of width 16, embeddings trained, 2 seeds: accuracy {first}, {second})"
+    )
+
+
+def test_a_prediction_is_what_the_model_says(run):
+    found = run.predict("a 1 b 2 a", top=3)
+    assert list(found) == [0, 1]
+    tokens = torch.tensor([TASK.read("a 1 b 2 a")])
+    for seed, words in found.items():
+        chances = MODEL.logits(run.parameters(seed), tokens)[0, -1].softmax(dim=0)
+        assert [chance for _, chance in words] == pytest.approx(chances.topk(3).values.tolist())
+        assert words[0][0] == TASK.words([int(chances.argmax())])[0]
+    assert run.predict(TASK.read("a 1 b 2 a"), top=3) == found
+    with pytest.raises(InputError, match="needle reads markers"):
+        run.predict("z")
+    with pytest.raises(InputError, match="has the tokens 0 to 39, not"):
+        run.predict([40])
+
+
+def test_a_plot_has_a_line_per_seed(run):
+    figure = run.plot()
+    assert isinstance(figure, Figure)
+    loss, accuracy = figure.axes
+    assert (len(loss.lines), len(accuracy.lines)) == (2, 2)
+    rows = [row for row in run.metrics if "loss" in row]
+    assert list(cast(Any, loss.lines[1]).get_ydata()) == [row["loss"][1] for row in rows]
+
+
+def test_a_task_of_a_notebook_is_compared_without_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    training: Any = {"steps": 3, "batch": 8, "warmup_steps": 1}
+    task = OfANotebook(max_pairs=3, values=20, vocabulary=40, test_size=50)
+    found = ice.compare(task, [MODEL, ice.LSTM(16)], ["embeddings", "all"], seeds=2, out=None, **training)
+    assert list(tmp_path.iterdir()) == []
+    assert [(point.line, len(point.values)) for point in found] == [
+        ("Random", 2),
+        ("Normal", 2),
+        ("Random, lstm", 2),
+        ("Normal, lstm", 2),
+    ]
+    alone = ice.train(task, MODEL, seeds=2, **training)
+    assert found[0].values == tuple(sorted(100 * value for value in alone.accuracy))
+    assert found.table().headings == ("width", "16")
+    assert found._repr_markdown_().startswith("| width | 16 |")
+    assert isinstance(found.plot(), Figure)
+    with pytest.raises(InputError, match="must find OfANotebook again"):
+        ice.compare(task, MODEL, ["all"], seeds=1, out=tmp_path, **training)
+
+
+def test_tasks_are_compared_by_name(tmp_path):
+    found = ice.compare("modular-addition", MODEL, ["unembed"], 1, out=tmp_path, steps=2, batch=8, warmup_steps=1)
+    assert [(point.task, point.line) for point in found] == [("modular-addition", "U only")]
+
+
+def test_what_users_derive_from_is_exported():
+    for name in ("Task", "Batch", "Item", "Model", "ParameterSpec", "ModelDims", "Engine", "InputError", "Phase"):
+        assert getattr(ice, name).__name__ == name
+    assert set(ice.__all__) >= {*ice.HOME, *ice.PACKAGES}
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = ice.Nothing
+
+
+def test_evaluations_take_at_most_their_share_of_the_time(monkeypatch):
+    """Steps take 1 s and evaluations 10 s, which are estimated at 6.5 s before there is one."""
+    clock = [0.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    taken = Trainer.advance
+
+    def advance(self: Trainer, until: int, interrupted: Any) -> None:
+        clock[0] += until - self.step
+        taken(self, until, interrupted)
+
+    evaluate = loop.evaluate
+
+    def slow(*arguments: Any) -> Any:
+        clock[0] += 10
+        return evaluate(*arguments)
+
+    monkeypatch.setattr(Trainer, "advance", advance)
+    monkeypatch.setattr(loop, "evaluate", slow)
+    bounded = ice.train(TASK, MODEL, steps=100, batch=16)
+    measured = [row["step"] for row in bounded.metrics if "accuracy" in row]
+    assert measured == [30, 80, 100], "a fifth of 130 s is two evaluations; the last one is always made"
+    exact = ice.train(TASK, MODEL, steps=100, batch=16, evaluate_every=10)
+    assert [row["step"] for row in exact.metrics if "accuracy" in row] == list(range(10, 101, 10))
+    for name, value in bounded.population.trained.items():
+        assert torch.equal(value, exact.population.trained[name]), name
+    assert Intervals.of(100, None, 10, None).evaluation_share is None
+
+
+def test_a_notebook_shows_progress_and_nothing_else_does(monkeypatch, capsys):
+    shown: list[str] = []
+    handle = SimpleNamespace(update=lambda bundle, raw: shown.append(bundle["text/plain"]) if raw else None)
+    shell = type("ZMQInteractiveShell", (), {})()
+    package, display = ModuleType("IPython"), ModuleType("IPython.display")
+    package.get_ipython = lambda: shell  # type: ignore[attr-defined]
+    display.display = lambda *_, **__: handle  # type: ignore[attr-defined]
+    ice.train(TASK, MODEL, **SHORT)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    began = time.monotonic()
+    ice.train(TASK, MODEL, **SHORT)
+    assert time.monotonic() - began < 60
+    assert shown[-2].startswith("needle: step 12 of 12, loss ")
+    assert shown[-1].startswith("needle: done in ")
+    ice.train(TASK, MODEL, on_progress=lambda _: None, **SHORT)
+    assert sum(line.startswith("needle: done") for line in shown) == 1, "a callback of one's own replaces it"
