@@ -16,7 +16,7 @@ lint: .venv/installed ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/basedpyright
 
-format: .venv/installed ## mend what lint can mend itself
+format: .venv/installed ## fix what lint can fix itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

@@ -1,7 +1,7 @@
-"""A reading of Table 4 that its text leaves open: are activations at the answer pooled as well?
+"""Table 4 leaves one question open: are activations at the answer pooled as well?
 
-The authors' scripts feed a question with its answer behind it, though nothing is asked there. These are the shares of
-variance, in %, within the top 10 directions and neurons, with and without that position.
+The authors' scripts feed the answer after the question, though nothing is predicted there. This measures the share of
+variance, in %, in the top 10 directions and neurons, with and without that position.
 
     icecore analyze results/weights/modular-addition/bd5f6d339302 --what examples/answered.py:answered
 """
@@ -14,7 +14,7 @@ from icecore.tasks import Batch
 
 
 def answered(model: Transformer, parameters: Parameters, batch: Batch) -> dict[str, float]:
-    """At each place: `read` is up to the last scored position, `answered` has the answer after it too."""
+    """Return shares per activation: `read` up to the last scored position, `answered` with the answer after it."""
     found = {}
     for reading, items in {"read": batch, "answered": with_answer(batch)}.items():
         for place, moments in moments_of(model, parameters, items).items():
@@ -25,7 +25,7 @@ def answered(model: Transformer, parameters: Parameters, batch: Batch) -> dict[s
 
 
 def with_answer(batch: Batch) -> Batch:
-    """The same with the last answer fed, as the position that is read last."""
+    """Return the batch with the last answer fed, at one more scored position."""
     row, last = torch.arange(len(batch), device=batch.tokens.device), batch.lengths - 1
     tokens, targets, scored = (
         torch.nn.functional.pad(part, (0, 1)) for part in (batch.tokens, batch.targets, batch.scored)

@@ -1,7 +1,7 @@
-"""A measurement of one's own: how many directions does the residual stream take?
+"""A measurement of your own: how many directions does the residual stream use?
 
-If the variance were spread evenly over n directions, and none were elsewhere, this would be n at that place: the
-participation ratio, (sum of variances)^2 / sum of their squares.
+The participation ratio, (sum of variances)^2 / sum of their squares, is n if the variance is spread evenly over n
+directions.
 
     icecore analyze results/weights/needle/7f9b576fbd0f --what examples/directions.py:directions --items 200
 """
@@ -14,7 +14,7 @@ from icecore.tasks import Batch
 
 
 def directions(model: Transformer, parameters: Parameters, batch: Batch) -> dict[str, float]:
-    """At the embedding, after each block and after the final norm, over every token that is read."""
+    """Return the ratio at the embedding, after each block and after the final norm, over all tokens read."""
     found = {}
     for place, moments in moments_of(model, parameters, batch).items():
         variances = torch.linalg.eigvalsh(moments.covariance)

@@ -1,6 +1,6 @@
-"""A frozen body of one's own: a GRU beside a transformer, in a comparison that goes on where it was left.
+"""A frozen body of your own: compare a GRU with a transformer. An interrupted comparison resumes.
 
-python examples/own_body.py     # about a minute on two cores; a second time it only prints
+python examples/own_body.py     # about a minute on two cores; the second time it only prints
 """
 
 import math
@@ -18,12 +18,12 @@ from icecore.models import MODELS, Model, ModelDims, Parameters, ParameterSpec, 
 
 @dataclass(frozen=True)
 class GRU(Model):
-    """One layer, with PyTorch's initialization. All there is to say: parameters with their roles, and what they do."""
+    """One-layer GRU with PyTorch's initialization. A model defines parameters, their roles and a forward pass."""
 
     width: int = 128
     name: ClassVar[str] = "gru"
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "recurrent")
-    vectorizes: ClassVar[bool] = False  # torch.func.vmap knows no GRU: seeds run one after the other
+    vectorizes: ClassVar[bool] = False  # torch.func.vmap does not support GRUs: seeds run one by one
 
     def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         width, uniform = self.width, Uniform(1 / math.sqrt(self.width))

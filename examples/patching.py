@@ -1,6 +1,6 @@
-"""Activation patching in a random body: what layer 1's attention writes at two values is exchanged.
+"""Activation patching in a random body: swap the outputs of layer 1's attention at two values.
 
-python examples/patching.py results/weights/needle/9bbecfd247ab     # a kept run of the needle task
+python examples/patching.py results/weights/needle/9bbecfd247ab     # a saved run of the needle task
 """
 
 import sys
@@ -14,19 +14,19 @@ import icecore as ice
 
 @dataclass(frozen=True)
 class Seen:
-    """Of the asked value, and of the value of the pair after it: what share of the answers says it, and how much of
-    the attention of layer 2's head that looks there most the query gives to its place."""
+    """Results for the asked value and for the next pair's value: the share of answers that give it, and the query's
+    mean attention to its position, in the layer 2 head that attends to it most."""
 
     said: tuple[float, float]
     looked_at: tuple[float, float]
 
     def __str__(self) -> str:
         said, looked_at = (" and ".join(f"{share:.3f}" for share in each) for each in (self.said, self.looked_at))
-        return f"said {said}, looked at {looked_at}"
+        return f"answers {said}, attention {looked_at}"
 
 
 def exchanges(runs: ice.TrainedRun, seed: int, items: int = 200) -> dict[str, Seen]:
-    """An item is `marker value marker value ... query`. All that comes after what is exchanged is computed from it."""
+    """Return the results per swap, which later layers see. An item is `marker value marker value ... query`."""
     task, model, parameters = runs.config.task, runs.config.model, runs.parameters(seed)
     assert isinstance(task, ice.tasks.Needle)
     assert isinstance(model, ice.Transformer)
@@ -36,7 +36,7 @@ def exchanges(runs: ice.TrainedRun, seed: int, items: int = 200) -> dict[str, Se
     pairs = [item.prompt[:-1:2] for item in chosen]  # their markers
     asked = torch.tensor([each.index(item.prompt[-1] - shift) for each, item in zip(pairs, chosen, strict=True)])
     count = torch.tensor([len(each) for each in pairs])
-    here, after, elsewhere = (2 * ((asked + step) % count) + 1 for step in range(3))  # where values stand
+    here, after, elsewhere = (2 * ((asked + step) % count) + 1 for step in range(3))  # positions of values
     query = batch.lengths - 1
 
     def seen(exchanged: tuple[Tensor, Tensor] | None) -> Seen:
@@ -68,4 +68,4 @@ if __name__ == "__main__":
     runs = ice.load(sys.argv[1], "cpu")
     for seed in runs.config.seeds:
         for what, found in exchanges(runs, seed).items():
-            print(f"seed {seed}, {what} exchanged: {found}")
+            print(f"seed {seed}, {what} swapped: {found}")

@@ -1,4 +1,4 @@
-"""A task of one's own, whole: `icecore tasks --check examples/reversal.py:Reversal`."""
+"""A complete task of your own: `icecore tasks --check examples/reversal.py:Reversal`."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,8 +1,8 @@
-"""Why do random bodies take short balanced strings for unbalanced? Move the question mark, in a trained run.
+"""Test why random bodies call short balanced strings unbalanced: move the question mark in a trained run.
 
-The released stream holds no balanced string of 2, 4 or 6 characters, so that a question mark after six of them, say,
-always asks for "unbalanced". Here it stays where it is, but gets the position embedding of place 8, where both answers
-occur, or of place 9, where strings are never balanced; nothing else changes. Unbalanced strings are the control.
+The released training data has no balanced string of 2, 4 or 6 characters, so the answer after six, for example, is
+always "unbalanced". Here the question mark stays, but gets the embedding of position 8, where both answers occur, or
+of position 9, where strings are never balanced. Nothing else changes. Unbalanced strings are the control.
 
     python examples/short_strings.py results/weights/parentheses/d4c9473a2cb0 ...
 """
@@ -21,7 +21,7 @@ LENGTHS, PLACES = (2, 4, 6), (8, 9)
 
 
 def shares_right(model: Model, parameters: Parameters, length: int) -> tuple[float, float]:
-    """Of all balanced strings of one length, and of all others, the share that is taken for what it is."""
+    """Return the accuracy on all balanced and on all unbalanced strings of one length."""
     strings = list(itertools.product((OPEN, CLOSE), repeat=length))
     tokens = torch.tensor([(*string, QUESTION) for string in strings])
     balanced = torch.tensor([is_balanced(string) for string in strings])
@@ -32,14 +32,14 @@ def shares_right(model: Model, parameters: Parameters, length: int) -> tuple[flo
 
 
 def with_question_at(place: int, parameters: Parameters, length: int) -> Parameters:
-    """The same parameters, but that what follows `length` characters has the position embedding of `place`."""
+    """Return the parameters with the position embedding after `length` characters replaced by that of `place`."""
     position = parameters["position"].clone()
     position[length] = position[place]
     return {**parameters, "position": position}
 
 
 def main(runs: Sequence[str]) -> None:
-    print("share right of balanced and of other strings; then with the question mark's embedding of other places")
+    print("accuracy on balanced and on unbalanced strings, by the position embedding of the question mark")
     for run in runs:
         kept = ice.load(run, device="cpu")
         print(f"{run}: trained {kept.config.trainable}, width {kept.config.model.width}")
@@ -51,7 +51,7 @@ def main(runs: Sequence[str]) -> None:
                     moved = with_question_at(place, parameters, length)
                     balanced, other = shares_right(kept.config.model, moved, length)
                     shown.append(f"{place}: {balanced:.1f} and {other:.1f}")
-                print(f"  seed {seed}, {length} characters, place {', '.join(shown)}")
+                print(f"  seed {seed}, {length} characters, position {', '.join(shown)}")
 
 
 if __name__ == "__main__":

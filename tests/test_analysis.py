@@ -178,7 +178,7 @@ def test_a_constructed_induction_head_is_found():
 
 def test_linearized_attention_has_no_map():
     model = Transformer(width=16, attention="prefix-sum")
-    with pytest.raises(InputError, match="transformer with these settings has no attention maps to look at"):
+    with pytest.raises(InputError, match="transformer with these settings has no attention maps"):
         attention_maps(model, initialize(model, DIMS, 0), (1, 2))
 
 

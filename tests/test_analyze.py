@@ -9,7 +9,7 @@ import torch
 from small_runs import run_json
 
 from icecore.cli import main
-from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, look_inside
+from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, analyze_run
 from icecore.training import RunFolder
 
 TINY = ["--width", "16", "--init", "matched", "--steps", "30", "--batch", "32", "--lr", "1e-2", "--warmup-steps", "5"]
@@ -43,7 +43,7 @@ def test_a_needle_run_is_looked_into(tmp_path, capsys):
     assert main(["analyze", run, "--what", "variance,attention", "--prompt", "b 2 a 1 a"]) == 0
     shown = capsys.readouterr().out
     assert "% of variance within the top 10" in shown
-    assert "Where the last token of 'b 2 a 1 a?' looks most" in shown
+    assert "Strongest attention from the last token of 'b 2 a 1 a?'" in shown
 
 
 def test_linearized_attention_has_no_maps(tmp_path, capsys):
@@ -60,7 +60,7 @@ def test_long_analyses_tell_how_far_they_are(tmp_path, capsys):
     look = AnalysisContext(
         AnalyzedRun.of(config, population, 0), AnalysisOptions(items=30), lambda *how: heard.append(how)
     )
-    found = dict(look_inside(look, [ANALYSES[name] for name in ("variance", "causal", "attention")]))
+    found = dict(analyze_run(look, [ANALYSES[name] for name in ("variance", "causal", "attention")]))
     assert found["attention"]["items"] == 30
     ends = {name: (done, total) for name, done, total in heard}
     assert ends.pop("variance") == (0, 1), "its time is that of the moments, which causal needs too"
@@ -99,8 +99,8 @@ def test_a_run_of_modular_addition_has_circles_and_memorization_has_bits(tmp_pat
     ("arguments", "message"),
     [
         (["--what", "varience"], "did you mean 'variance'"),
-        (["--what", "modular"], "circles are those of modular-addition"),
-        (["--what", "capacity"], "bits are those of memorization"),
+        (["--what", "modular"], "modular needs a run of modular-addition"),
+        (["--what", "capacity"], "capacity needs a run of memorization"),
         (["--positions", "some"], "choice of positions"),
         (["--activation", "block7.stream"], "unknown activation"),
         (["--components", "1,9"], "two of 1 to 4"),
@@ -136,7 +136,7 @@ def test_the_seed_that_is_asked_for_is_looked_into(tmp_path, capsys):
     config, population = RunFolder(path).load(torch.device("cpu"))
     shown = [run_json(capsys, "analyze", path, "--what", "variance", "--seed", seed, "--json") for seed in (0, 1)]
     for seed, one in enumerate(shown):
-        expected = dict(look_inside(AnalysisContext(AnalyzedRun.of(config, population, seed)), [ANALYSES["variance"]]))[
+        expected = dict(analyze_run(AnalysisContext(AnalyzedRun.of(config, population, seed)), [ANALYSES["variance"]]))[
             "variance"
         ]
         found = one["analyses"]["variance"]["trained"]["final"]["directions"]

@@ -43,11 +43,11 @@ def test_table6_counts_parameters():
     claims = {claim.cell: claim for claim in claims_of(["table6"], "paper", "released", Records(Path("nowhere")))}
     assert len(claims) == 16
     assert [cell for cell, claim in claims.items() if claim.verdict != "reproduced"] == [
-        "modular-addition, E_token",  # the paper's row is of 97 tokens
+        "modular-addition, E_token",  # the paper's row has 97 tokens
         "modular-addition, U",
     ]
     assert claims["modular-addition, U"].ours == 203_776
-    assert claims["modular-addition, U"].remarks.startswith("the paper's row is of 97 tokens")
+    assert claims["modular-addition, U"].remarks.startswith("the paper's row has 97 tokens")
     assert claims["needle, F"].ours == 25_194_496
 
 
@@ -131,7 +131,7 @@ def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():
 
 def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
-    assert "nothing of fig7 is recorded" in capsys.readouterr().err
+    assert "no runs of fig7 are recorded" in capsys.readouterr().err
     of_widths = cells_at("fig7")[:20]
     of_init = [cell for cell in cells_at("init") if "released" not in cell.label or "lr" in cell.label]
     recorded(tmp_path, of_widths + of_init[:9])
@@ -240,7 +240,7 @@ def test_what_is_known_accounts_for_so_much_and_with_its_presets(tmp_path, prese
     cell = cells["parentheses, Random 1024"]
     Records(tmp_path).append(record_of(cell, seed, accuracy) for seed in range(3))
     claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", preset, Records(tmp_path))}
-    assert ("are all test items" in claims[cell.label].explanation) == is_known
+    assert ("are test items" in claims[cell.label].explanation) == is_known
 
 
 def test_the_interval_of_a_median_is_by_counting():
@@ -279,7 +279,7 @@ def test_claims_say_what_their_runs_took(tmp_path, capsys):
     assert found == [Spent("that", 2, 30.0), Spent("this", 2, 120.0)]
     assert spent_on(["table9", "fig4"], "paper", "released", Records(tmp_path)) == []
     assert main(["claims", "table1", "--results", str(tmp_path)]) == 0
-    assert "2 runs, 2.0 minutes of this, runs side by side counted each" in capsys.readouterr().out
+    assert "2 runs, 2.0 minutes of this, concurrent runs counted separately" in capsys.readouterr().out
 
 
 def test_whole_answers_stand_beside_tokens(tmp_path):
@@ -293,7 +293,7 @@ def test_whole_answers_stand_beside_tokens(tmp_path):
         }
         Records(tmp_path).append([record(str(seed), 1.0, exact_match=share, **made)])
     claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", "released", Records(tmp_path))}
-    assert claims[cell.label].note == "whole answers right: 80.0"
+    assert claims[cell.label].note == "exact match: 80.0"
 
 
 def test_a_line_without_a_style_of_its_own_is_drawn_too(tmp_path):

@@ -201,7 +201,7 @@ def test_output_that_cannot_be_written_is_one_line():
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2
     assert ended.stderr == (
-        "error: cannot write the output: No space left on device; free the disk, or write elsewhere\n"
+        "error: cannot write the output: No space left on device; free disk space, or write elsewhere\n"
     )
 
 
@@ -225,7 +225,7 @@ def test_a_task_that_breaks_the_contract_is_not_trained(tmp_path, capsys, change
 def test_check_of_the_example(capsys):
     code, out, _ = run(capsys, "tasks", "--check", f"{EXAMPLE}:Reversal")
     assert code == 0
-    assert "keeps the contract" in out
+    assert "meets the contract" in out
     code, out, _ = run(capsys, "tasks", "--check", str(EXAMPLE), "--json")
     assert json.loads(out)["ok"] is True
 
@@ -329,10 +329,10 @@ def test_bench_train_as_json_and_kept(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["data", "--task", "needle"], "--task is not of --what data"),
-        (["data", "--out", "a.json"], "--out is not of --what data"),
-        (["precision", "--width", "16"], "--width is not of --what precision"),
-        (["train", "--layers", "3"], "--layers is not of --what train"),
+        (["data", "--task", "needle"], "--task does not apply to --what data"),
+        (["data", "--out", "a.json"], "--out does not apply to --what data"),
+        (["precision", "--width", "16"], "--width does not apply to --what precision"),
+        (["train", "--layers", "3"], "--layers does not apply to --what train"),
     ],
 )
 def test_a_bench_takes_no_flag_that_it_does_not_use(capsys, flags, message):

@@ -148,7 +148,7 @@ def test_seeds_may_be_named_and_other_measurements_shown(tmp_path, monkeypatch, 
     assert main([*command, "--metric", "exact_match", "--figure", "a.png"]) == 0
     shown = capsys.readouterr().out
     assert "test exact match in %, median of 2 seeds" in shown
-    assert "measured too: --metric accuracy, --metric digit_accuracy" in shown
+    assert "other metrics: --metric accuracy, --metric digit_accuracy" in shown
     assert main([*command, "--metric", "exact"]) == 2
     assert "did you mean 'exact_match'?" in capsys.readouterr().err
 

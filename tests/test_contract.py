@@ -240,7 +240,7 @@ class Raises(Copying):
         (NameOfAPath, "only letters, digits, - and _, not 'copying/twice'"),
         (NothingReleased, "presets must have 'released', has ['paper']"),
         (NoLength, "must be at least 1, are 50 and 0"),
-        (Undecorated, "the class is no dataclass"),
+        (Undecorated, "the class is not a dataclass"),
         (Nameless, "the class has no name"),
         (NoMainAccuracy, "accuracies must give a dict with 'accuracy' in it"),
         (OneAccuracyForAllSeeds, "a number for each seed, a tensor of shape (1,) here, and 'accuracy' is"),
@@ -249,7 +249,7 @@ class Raises(Copying):
         (FewItems, "items must give 8 of 8 rows, gives 7"),
         (NamelessFloor, "a baseline must have a name, not 1"),
         (HalfAToken, "must be whole numbers, are 50.0 and 4"),
-        (NoConfig, "a setting cannot be kept in a config"),
+        (NoConfig, "a setting cannot be saved in a config"),
         (Raises, "RuntimeError: boom (test_contract.py, line "),
     ],
 )
@@ -294,5 +294,5 @@ class Unheeding(Copying):
 
 
 def test_a_stream_of_test_items_alone_comes_to_an_end():
-    with pytest.raises(InputError, match="hold less than 20 items that are not in its test set"):
+    with pytest.raises(InputError, match="contain fewer than 20 items outside its test set"):
         Unheeding().sample(20, torch.Generator().manual_seed(0))

@@ -115,7 +115,7 @@ def test_a_disk_that_is_full_when_a_model_is_exported(tmp_path, whole, monkeypat
 
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "save_pretrained", full)
     assert main(["export", str(whole.path), str(tmp_path / "exported")]) == 2
-    assert "exported: No space left on device; choose another path or free it" in capsys.readouterr().err
+    assert "exported: No space left on device; fix this or choose another path" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -150,9 +150,7 @@ def test_out_of_memory_names_what_to_try(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("icecore.training.population.Population.logits", explode)
-    with pytest.raises(
-        InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(and the others after them\), or --batch 8"
-    ):
+    with pytest.raises(InputError, match=r"batch 16 and 2 seeds: try --seeds 0 \(then the others\), or --batch 8"):
         ice.train(TASK, MODEL, **SHORT)
 
 
@@ -172,10 +170,10 @@ def test_metrics_that_are_damaged_are_left_out(tmp_path, whole):
     beside = run.parent / "beside"
     beside.mkdir()
     (beside / "config.json").write_text("[]")
-    with pytest.raises(InputError, match=r"the nearest has another config \(steps 12, not 3\)"):
+    with pytest.raises(InputError, match=r"the most similar run there has another config \(steps 12, not 3\)"):
         ice.train(TASK, MODEL, out=tmp_path, resume=True, **{**SHORT, "steps": 3})
     (run / "config.json").write_text("[]")
-    with pytest.raises(InputError, match="is damaged: it is no run's config; delete the folder"):
+    with pytest.raises(InputError, match="is damaged: it is not the config of a run; delete the folder"):
         ice.load(run, "cpu")
 
 

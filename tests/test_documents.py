@@ -107,7 +107,7 @@ def test_benches_of_language_and_of_precision_have_tables_of_their_own():
     random = row | {"trainable": "embeddings", "seeds": 1, "fp32_accuracy": [0.1], "accuracy": [0.1002]}
     table = bench_table([trained, random])
     rows = table.rows
-    assert table.headings == ("", "steps", "fp32", "tf32", "largest difference of a seed")
+    assert table.headings == ("", "steps", "fp32", "tf32", "largest difference per seed")
     assert rows[0] == ("needle, Random 16", "1,000", "10.00", "10.02", "0.02")
     assert rows[1][1:4] == ("1,000", "60.00 (50.00 to 90.00)", "70.00 (50.00 to 90.00)")
     assert rows[1][4] == "20.00", "of a seed, not of the medians"

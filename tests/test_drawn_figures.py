@@ -189,7 +189,7 @@ def test_the_demos_picture_and_table_have_each_number_in_its_place(tmp_path, mon
     row = Row("needle", 0.1, 0.2, [0.3, 0.4], [0.5, 0.6])
     (panel,) = drawn(monkeypatch, draw_demo, [row], tmp_path / "a.png").axes
     assert {line.get_label(): [round(y) for y in line.get_ydata()] for line in panel.lines} == {
-        "a rule that needs no learning": [10],
+        "baseline (no learning)": [10],
         "only the unembedding trained": [20],
         "random body, embeddings trained": [30, 40],
         "everything trained": [50, 60],

@@ -60,7 +60,7 @@ def test_a_run_is_measured_on_other_items(tmp_path, capsys):
         assert main(["evaluate", run, *setting]) == 2
         assert message in capsys.readouterr().err
     too_long = Needle(max_pairs=9, values=20, vocabulary=40, test_size=5)
-    with pytest.raises(InputError, match="the model has 7 positions, and items 19 tokens"):
+    with pytest.raises(InputError, match="the model has 7 positions, but items have 19 tokens"):
         evaluate(runs.population, too_long, too_long.test_set())
     other = Needle(max_pairs=2, values=60, vocabulary=90, test_size=50)
     with pytest.raises(InputError, match="the model knows tokens up to 39, not "):
@@ -78,7 +78,7 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
     assert main(["show", str(tmp_path / "out")]) == 0
     shown = capsys.readouterr()
     assert whole.path.name in shown.out
-    assert "broken is damaged and left out" in shown.err
+    assert "broken is damaged and skipped" in shown.err
     assert main(["show", str(tmp_path / "nothing")]) == 2
     assert "is no run" in capsys.readouterr().err
 
@@ -127,7 +127,7 @@ def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
     torch.testing.assert_close(ours, theirs, rtol=2**-11, atol=2**-25)  # half a step of float16, also of its least
     assert not torch.equal(ours, theirs)
     assert json.loads((kept.path / "result.json").read_text())["weights"] == "float16"
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="already exists"):
         RunFolder(whole.path).extract(whole.config.seeds[1:], tmp_path)
 
 
@@ -138,7 +138,7 @@ def test_what_float16_cannot_hold_is_not_kept_in_it(tmp_path, whole):
     with pytest.raises(InputError, match="token has values beyond float16"):
         run.extract(whole.config.seeds[:1], tmp_path / "kept", half=True)
     save_tensors(run.path / "weights.safetensors", tensors, {**notes, "with_body": True})
-    with pytest.raises(InputError, match="holds its body"):
+    with pytest.raises(InputError, match="was saved with its body"):
         run.extract(whole.config.seeds[:1], tmp_path / "kept", half=True)
     assert not (tmp_path / "kept").exists()
 
@@ -175,11 +175,11 @@ def test_what_a_run_gets_wrong_is_written_and_counted(tmp_path, whole, capsys):
         assert all(line["said"] != line["wanted"] == line["answer"] for line in here)
         assert {(tuple(line["prompt"]), tuple(line["answer"])) for line in here} <= set(items)
     assert main(["evaluate", str(whole.path), "--errors", str(whole.path / "weights.safetensors")]) == 2
-    assert "holds the run alone" in capsys.readouterr().err
+    assert "holds only the run" in capsys.readouterr().err
     assert main(["evaluate", str(whole.path), "--by-length"]) == 0
     shown = capsys.readouterr().out
     assert f"wrong, seed {seeds[0]}" in shown
-    assert "right answers of wrong items" in shown
+    assert "correct answers of wrong items" in shown
 
 
 def test_where_errors_cannot_be_written_is_found_before_evaluating(tmp_path, whole, capsys, monkeypatch):

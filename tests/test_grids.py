@@ -59,7 +59,7 @@ def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):
     (cell,) = [cell for cell in cells_at("table1") if cell.label == "decimal-addition, Random 16"]
     Records(tmp_path).append(record_of(cell, seed, 0.5) | {"exact_match": 0.25} for seed in range(2))
     assert main(["claims", "table1", "--grid", "--markdown", "--results", str(tmp_path)]) == 0
-    assert "| decimal-addition (whole answers) |  | 25.0 |  |  |  |  |" in capsys.readouterr().out.splitlines()
+    assert "| decimal-addition (exact match) |  | 25.0 |  |  |  |  |" in capsys.readouterr().out.splitlines()
 
 
 def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):

@@ -24,7 +24,7 @@ from icecore.analysis.readout import ridge_readout
 from icecore.analysis.subspaces import accuracy_curve, basis_of, shuffled_answers
 from icecore.errors import InputError
 from icecore.models import ModelDims, Transformer, initialize
-from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, look_inside, readout
+from icecore.reporting.inside import ANALYSES, AnalysisContext, AnalysisOptions, AnalyzedRun, analyze_run, readout
 from icecore.sweeps import variance
 from icecore.tasks import Batch, Item, Memorization, ModularAddition, Needle
 
@@ -121,12 +121,12 @@ def test_the_control_is_the_untrained_model(monkeypatch):
     subject = subject_of(SMALL)
     control = dataclasses.replace(subject, parameters=subject.untrained)
     (_, found), (_, of_control) = (
-        next(look_inside(AnalysisContext(one), [ANALYSES["variance"]])) for one in (subject, control)
+        next(analyze_run(AnalysisContext(one), [ANALYSES["variance"]])) for one in (subject, control)
     )
     assert found["untrained"] == of_control["trained"] == of_control["untrained"] != found["trained"]
     monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 200)
     without_trained = dataclasses.replace(subject, parameters={})
-    readouts = dict(look_inside(AnalysisContext(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
+    readouts = dict(analyze_run(AnalysisContext(without_trained), [ANALYSES["readout"]]))["readout"]["readouts"]
     assert [one["kind"] for one in readouts] == ["ridge", "logistic"], "of the untouched body, whatever was trained"
 
 
@@ -136,7 +136,7 @@ def of_needle() -> AnalyzedRun:
 
 
 def looked(subject: AnalyzedRun, name: str, **request: Any) -> dict[str, Any]:
-    return dict(look_inside(AnalysisContext(subject, AnalysisOptions(**request)), [ANALYSES[name]]))[name]
+    return dict(analyze_run(AnalysisContext(subject, AnalysisOptions(**request)), [ANALYSES[name]]))[name]
 
 
 def test_steps_of_induction_are_those_of_each_model_by_name(of_needle):
@@ -238,7 +238,7 @@ def test_bits_are_those_of_all_items_of_each_model(monkeypatch):
 
 def test_bits_are_shared_among_all_parameters():
     subject = subject_of(Memorization(keys=8), "embeddings")
-    for found in dict(look_inside(AnalysisContext(subject), [ANALYSES["capacity"]]))["capacity"].values():
+    for found in dict(analyze_run(AnalysisContext(subject), [ANALYSES["capacity"]]))["capacity"].values():
         total = sum(value.numel() for value in subject.untrained.values())
         assert found["trained_parameters"] == 16 * (16 + 5 + 16) < found["parameters"] == total
         assert found["accuracy_bits_per_parameter"] == pytest.approx(found["accuracy_bits"] / total)

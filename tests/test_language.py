@@ -50,9 +50,7 @@ def test_sizes_and_digest_come_from_the_folder(task, folder):
 
 def test_another_text_behind_the_same_path_is_refused(task, folder):
     made_by_hand(folder, range(30), range(30), 100, digest="another")
-    with pytest.raises(
-        InputError, match=r"holds another text \(digest another\) than the one meant \(digest by hand\)"
-    ):
+    with pytest.raises(InputError, match=r"holds another text \(digest another\) than expected \(digest by hand\)"):
         make_task("language", settings={"folder": str(folder), "digest": task.digest})
     with pytest.raises(InputError, match="holds another text"):
         task.test_set()
@@ -152,9 +150,9 @@ def test_a_prepared_text_keeps_the_contract_and_goes_through_the_commands(tmp_pa
         ("validation.npy", np.full(21, 100, dtype=np.uint16), r"tokens must be 0..99; the validation split .* damaged"),
         ("validation.npy", b"no array", "is damaged"),
         ("validation.npy", None, "validation.npy is missing; prepare the text again with --overwrite"),
-        ("manifest.json", b"{}", "is no manifest of icecore prepare"),
+        ("manifest.json", b"{}", "is not an icecore prepare manifest"),
         ("manifest.json", b"{", "cannot be read"),
-        ("manifest.json", None, "is no prepared text: it has no manifest.json"),
+        ("manifest.json", None, "is not a prepared text: it has no manifest.json"),
     ],
 )
 def test_a_folder_that_is_damaged_is_refused(folder, name, content, message):
@@ -201,8 +199,8 @@ def test_a_run_reports_its_loss_a_byte_and_its_best_loss(tmp_path):
     for seed in range(2):
         best, step = min((loss[seed], step) for step, loss in losses.items())
         assert (runs.result["best_loss"][seed], runs.result["best_step"][seed]) == (best, step)
-    bytes_a_token = 6 * 2 / 7  # of seven tokens six stand for two bytes; 280 targets hold each 40 times
-    assert runs.result["loss_per_byte"] == pytest.approx([loss / bytes_a_token for loss in runs.result["loss"]])
+    bytes_per_token = 6 * 2 / 7  # of seven tokens six stand for two bytes; 280 targets hold each 40 times
+    assert runs.result["loss_per_byte"] == pytest.approx([loss / bytes_per_token for loss in runs.result["loss"]])
     assert runs.result["loss"] == pytest.approx(losses[24])
     assert runs.result["loss"][0] < runs.result["loss_baselines"]["unigram"]
 

@@ -141,10 +141,10 @@ def test_shapes_are_judged_at_the_papers_scale(text, tmp_path):
             }
             Records(tmp_path).append([{"run": config.run_id, **made, **about}])
     claims = claims_of(["fig4"], "paper", "released", Records(tmp_path))
-    assert {claim.cell: claim.verdict for claim in claims if "less" in claim.cell} == {
-        "loss of Random 512x2 less Normal 32x2": "reproduced",
-        "loss of Random 512x2 less Normal 512x2": "reproduced",
-        "loss of Random 512x4 less Random 512x2": "differs",
+    assert {claim.cell: claim.verdict for claim in claims if "minus" in claim.cell} == {
+        "loss of Random 512x2 minus Normal 32x2": "reproduced",
+        "loss of Random 512x2 minus Normal 512x2": "reproduced",
+        "loss of Random 512x4 minus Random 512x2": "differs",
     }
     nothing = claims_of(["fig4", "table5"], "paper", "released", Records(tmp_path / "empty"))
     assert {claim.verdict for claim in nothing} == {"not run"}

@@ -99,10 +99,10 @@ def test_table3_beside_the_papers(tmp_path):
     assert len(judged) == 2 * 4 + 1
     assert {claim.verdict for claim in judged.values()} == {"reproduced"}
     assert claims["Normal 128, bits"].ours == pytest.approx(1_900_177, abs=100)
-    assert claims["Random 128, bits a parameter"].ours == pytest.approx(0.41, abs=0.005)
+    assert claims["Random 128, bits per parameter"].ours == pytest.approx(0.41, abs=0.005)
     assert claims["Random 128, accuracy"].baseline == pytest.approx(100 / 512)
-    assert claims["Normal over Random, bits a parameter"].ours == pytest.approx(7.08, abs=0.01)
-    by_loss = claims["Random 128, bits by the loss a parameter, frozen too"]
+    assert claims["Normal over Random, bits per parameter"].ours == pytest.approx(7.08, abs=0.01)
+    by_loss = claims["Random 128, bits from loss per parameter, frozen included"]
     assert by_loss.ours == pytest.approx(106_876 / 2 / 659_584, rel=1e-3)
     assert by_loss.verdict == "nothing to compare with"
 
@@ -110,7 +110,7 @@ def test_table3_beside_the_papers(tmp_path):
 def test_table3_that_differs_says_so(tmp_path):
     remember_table3(tmp_path, 0.95, 0.0453)
     verdicts = {claim.cell: claim.verdict for claim in claims_of(["table3"], "paper", "released", Records(tmp_path))}
-    assert verdicts["Normal 128, accuracy"] == verdicts["Normal 128, bits a parameter"] == "differs"
+    assert verdicts["Normal 128, accuracy"] == verdicts["Normal 128, bits per parameter"] == "differs"
     assert verdicts["Normal 128, trained parameters"] == verdicts["Random 128, accuracy"] == "reproduced"
 
 
@@ -178,7 +178,7 @@ def test_students_and_targets_of_figure_6():
 @pytest.mark.parametrize(("name", "count"), [("fig8", 4), ("capacity", 8), ("fig6", 14)])
 def test_figures_are_drawn_from_what_is_recorded(tmp_path, capsys, name, count):
     assert main(["figure", name, "--results", str(tmp_path)]) == 2
-    assert f"nothing of {name} is recorded" in capsys.readouterr().err
+    assert f"no runs of {name} are recorded" in capsys.readouterr().err
     remember_fig6(tmp_path, REPLICATION)
     remember_table3(tmp_path, 0.8, 0.05)
     remember_table3(tmp_path, 0.7, 0.04, preset="paper")

@@ -22,7 +22,7 @@ from icecore.user_code import reraise_user_error
         (
             "        return {\n",
             "        return None\n        return {\n",
-            "specs of Looking must give a dict of ParameterSpec by name",
+            "specs of Looking must return a dict of ParameterSpec by name",
         ),
         (
             "        return {\n",
@@ -84,7 +84,7 @@ def test_a_file_that_draws_its_body_when_it_is_loaded_is_refused(tmp_path, drawn
     file = tmp_path / "drawn.py"
     text = LOOKING.replace("SCALE", "0.0").replace('later * parameters["gate"]', "MIX")
     file.write_text(text.replace("FIRST", "1").replace("@dataclass", f"import numpy\nMIX = {drawn}\n\n@dataclass"))
-    with pytest.raises(InputError, match="another model each time its file is loaded"):
+    with pytest.raises(InputError, match="different model each time its file is loaded"):
         ice.train(TASK, find_model(f"{file}:Looking")(), **SHORT)
 
 
@@ -92,7 +92,7 @@ def test_a_file_that_draws_its_specs_when_it_is_loaded_is_refused(tmp_path):
     file = tmp_path / "drawn.py"
     text = LOOKING.replace("SCALE", "0.0").replace("FIRST", "1").replace('"mix", self.scale', '"mix", START')
     file.write_text(text.replace("@dataclass", "START = float(torch.rand(1))\n\n@dataclass"))
-    with pytest.raises(InputError, match="has other specs each time"):
+    with pytest.raises(InputError, match="has different specs each time"):
         ice.train(TASK, find_model(f"{file}:Looking")(), **SHORT)
 
 

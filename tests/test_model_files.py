@@ -86,18 +86,22 @@ def test_what_is_wrong_with_the_body_on_the_command_line_is_one_line(tmp_path, m
 
 
 ODD = {
-    "no dataclass": ("@dataclass(frozen=True)\n", "", "Odd is no dataclass: put @dataclass(frozen=True) above it"),
+    "no dataclass": ("@dataclass(frozen=True)\n", "", "Odd is not a dataclass: put @dataclass(frozen=True) above it"),
     "no width": ("    width: int = 16\n", "", "Odd has no field width: int"),
     "no name": ('    name: ClassVar[str] = "odd"\n', "", "has no name of letters"),
     "no roles": ("    roles", "    rules", "has no roles"),
     "no hidden": ("def hidden", "def hiden", "must define hidden"),
-    "specs that fail": ("return {", "return None + {", "the specs of Odd cannot be had"),
+    "specs that fail": ("return {", "return None + {", "specs of Odd failed"),
     "a check that fails": (
         "    def specs",
         "    def __post_init__(self):\n        assert self.width == 3\n\n    def specs",
-        "Odd cannot be made",
+        "Odd cannot be created",
     ),
-    "no JSON": ("width: int = 16", "width: int = 16\n    kind: object = torch.float32", "which no config can hold"),
+    "no JSON": (
+        "width: int = 16",
+        "width: int = 16\n    kind: object = torch.float32",
+        "must be a number, a string or a tuple of these",
+    ),
     "types that are not there": (
         "width: int = 16",
         "width: int = 16\n    kind: 'Path' = 'a'",
@@ -111,14 +115,14 @@ ODD = {
     "an error later": (
         "own = parameters",
         "assert not torch.is_grad_enabled()\n        own = parameters",
-        "Odd does not compute (AssertionError",
+        "Odd failed before training (AssertionError",
     ),
     "another width": (
         "    def specs",
         "    def __post_init__(self):\n        object.__setattr__(self, 'width', 32)\n\n    def specs",
-        "Odd made with width 16 has width 32",
+        "Odd must have the width it is given, 16; its width is 32",
     ),
-    "specs that are drawn": ('"mix", self.scale', '"mix", float(torch.rand(1))', "has other specs each time"),
+    "specs that are drawn": ('"mix", self.scale', '"mix", float(torch.rand(1))', "has different specs each time"),
     "an initializer of another shape": (
         '"mix", self.scale',
         '"mix", lambda *_: torch.ones(3)',
@@ -126,8 +130,12 @@ ODD = {
     ),
     "a negative scale": ('"mix", self.scale', '"mix", -1.0', "std must be a finite number of at least 0, got -1.0"),
     "an end of its own": ("own = parameters", "raise SystemExit\n        own = parameters", "(SystemExit"),
-    "a file that is gone": ("own = par", "open('gone')\n        own = par", "Odd does not compute (FileNotFoundError"),
-    "too large": ("own = par", "torch.empty(2**50)\n        own = par", "Odd does not compute: out of memory"),
+    "a file that is gone": (
+        "own = par",
+        "open('gone')\n        own = par",
+        "Odd failed before training (FileNotFoundError",
+    ),
+    "too large": ("own = par", "torch.empty(2**50)\n        own = par", "Odd failed before training: out of memory"),
 }
 
 
@@ -203,15 +211,15 @@ def test_a_subclass_that_computes_otherwise_is_looked_into_but_not_exported(tmp_
     [
         (
             "def hidden(self, parameters, tokens):\n        return super().hidden(parameters, tokens)",
-            "shifted names no activations to look at",
+            "shifted has no named activations",
         ),
         (
             "def hidden(self, parameters, tokens, hook=None):\n        return super().hidden(parameters, tokens)",
-            "hidden of shifted passes no block0.attention, block1.attention to its hook",
+            "hidden of shifted does not pass block0.attention, block1.attention to its hook",
         ),
         (
             "def attend(self, parameters, block, x, hook):\n        return x",
-            "hidden of shifted passes no block0.attention, block1.attention to its hook",
+            "hidden of shifted does not pass block0.attention, block1.attention to its hook",
         ),
     ],
 )

@@ -74,7 +74,7 @@ def test_it_can_look_at_other_bodies(tmp_path, capsys):
     assert analyze(path, written(tmp_path, GOOD)) == 0
     assert "token" in capsys.readouterr().out
     assert main(["analyze", str(path), "--what", "readout"]) == 0, "which reads what any unembedding reads"
-    assert "The unembedding alone on the untouched body" in capsys.readouterr().out
+    assert "The unembedding alone on the untrained body" in capsys.readouterr().out
 
 
 def test_a_number_alone_has_the_functions_name(run, tmp_path, capsys):
@@ -91,10 +91,10 @@ def test_a_number_alone_has_the_functions_name(run, tmp_path, capsys):
         ("return {'a': None}", "it gave a NoneType for a"),
         ("return parameters['token']", "it gave a Tensor for look"),
         ("return {}", "it gave none"),
-        ("return float('nan')", "gave nan for look, which is no finite number"),
-        ("return {'a': 1 / 0}", "failed (ZeroDivisionError: division by zero); mend it and try again"),
+        ("return float('nan')", "gave nan for look, which is not finite"),
+        ("return {'a': 1 / 0}", "failed (ZeroDivisionError: division by zero); fix it and try again"),
         ("raise SystemExit(0)", "failed (SystemExit: 0)"),
-        ("return {str(float(parameters['token'].sum())): 1}", "must give the same numbers of every model"),
+        ("return {str(float(parameters['token'].sum())): 1}", "must return the same names for every model"),
     ],
 )
 def test_what_it_gives_must_be_numbers(run, tmp_path, capsys, body, error):

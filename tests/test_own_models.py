@@ -210,11 +210,11 @@ def test_python_is_warned_of_a_run_within_its_warm_up():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden": lambda _, p, tokens: p["token"][tokens][:, :1]}, "hidden of Broken gives the shape"),
-        ({"unembed": lambda _, _p, hidden: hidden}, "unembed of Broken gives the shape"),
+        ({"hidden": lambda _, p, tokens: p["token"][tokens][:, :1]}, "hidden of Broken returns shape"),
+        ({"unembed": lambda _, _p, hidden: hidden}, "unembed of Broken returns shape"),
         ({"unembed": lambda _, p, hidden: hidden @ p["unembed"].T / 0}, "not finite before any training"),
         ({"unembed": lambda _, p, hidden: hidden @ p["unembed"].T + torch.rand(1)}, "must not draw random numbers"),
-        ({"unembed": lambda _, p, _hidden: p["nothing"]}, "does not compute \\(KeyError: 'nothing'\\)"),
+        ({"unembed": lambda _, p, _hidden: p["nothing"]}, "failed before training \\(KeyError: 'nothing'\\)"),
         ({"unembed": lambda _, p, h: (h - h.mean(0)) @ p["unembed"].T}, "its rows must not see each other"),
         (
             {"unembed": lambda _, p, h: h / (h - h.mean(0)).abs().sum(0) @ p["unembed"].T},
@@ -223,17 +223,17 @@ def test_python_is_warned_of_a_run_within_its_warm_up():
         ({"unembed": lambda _, p, h: h.cumsum(0) @ p["unembed"].T}, "its rows must not see each other"),  # but for one
         (
             {"unembed": lambda _, p, h: torch.dropout(h, 0.5, torch.is_grad_enabled()) @ p["unembed"].T},
-            "other logits when it trains",
+            "different logits in training",
         ),
         (
             {"unembed": lambda _, p, h: h @ p["unembed"].T * (1 + torch.is_grad_enabled())},
-            "other logits when it trains",
+            "different logits in training",
         ),  # the same each time
         (
             {"unembed": lambda _, p, h: h @ p["unembed"].T * (1 + 1e-6 * torch.is_grad_enabled() * next(CALLS))},
-            "other logits when it trains",
+            "different logits in training",
         ),  # hardly others
-        ({"unembed": lambda _, p, h: (h @ p["unembed"].T).half()}, "unembed of Broken gives torch.float16"),
+        ({"unembed": lambda _, p, h: (h @ p["unembed"].T).half()}, "unembed of Broken returns torch.float16"),
         ({"name": "a body"}, "has no name of letters"),
         ({"vectorizes": True}, "torch.func.vmap, which trains many seeds at once, cannot run Broken"),
     ],

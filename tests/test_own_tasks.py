@@ -120,7 +120,7 @@ def test_accuracies_that_fail_only_on_wrong_answers_are_one_line(tmp_path, capsy
     )
     file.write_text(f"{EXAMPLE.read_text()}\n{method}        return super().accuracies(predictions, batch)\n")
     assert main(["train", f"{file}:Reversal", *SMALL, "--out", str(tmp_path)]) == 2
-    assert "accuracies of reversal failed (AssertionError: wrong); mend it" in capsys.readouterr().err
+    assert "accuracies of reversal failed (AssertionError: wrong); fix it" in capsys.readouterr().err
 
 
 def test_a_task_that_needs_too_much_memory_in_mid_training_is_told_so(tmp_path, monkeypatch, capsys):
@@ -169,7 +169,7 @@ def test_a_task_is_one_file(tmp_path, monkeypatch, capsys, line, is_on_the_path)
     file = tmp_path / "mine.py"
     file.write_text(f"import math\n{line}\n" + EXAMPLE.read_text())
     assert main(["tasks", "--check", f"{file}:Reversal"]) == 2
-    assert re.search("mine.py imports (helper|folder), which lies beside it and no run", capsys.readouterr().err)
+    assert re.search("mine.py imports (helper|folder) from its folder, which runs do not save", capsys.readouterr().err)
 
 
 def test_a_package_may_have_a_namesake_beside_the_task(tmp_path):

@@ -84,7 +84,7 @@ def test_one_phase_is_the_run_without_phases():
 
 
 def test_phases_must_train_something_with_one_batch():
-    with pytest.raises(InputError, match="all phases must have one batch size, got 8, 16"):
+    with pytest.raises(InputError, match="all phases must share one batch size, got 8, 16"):
         config_of(TASK, MODEL, phases=[{"batch": 8}, {"batch": 16}])
     with pytest.raises(InputError, match="unknown role of transformer 'body'"):
         config_of(TASK, MODEL, phases=[{"trainable": "embeddings"}, {"trainable": "body"}])
@@ -149,7 +149,7 @@ def test_probes_are_recorded_before_training_and_with_every_evaluation(tmp_path)
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
-        (lambda *_: math.nan, "which is no finite number"),
+        (lambda *_: math.nan, "which is not finite"),
         (lambda *_: "many", "must give a number"),
         (lambda *_: 1 / 0, "the probe <lambda> failed"),
         (3, "a probe must be a function"),

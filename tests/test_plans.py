@@ -73,7 +73,7 @@ def test_a_sweep_is_planned_for_a_device_that_is_not_here(tmp_path, capsys):
     assert main([*command, "--dry-run", "--plan-for", "their"]) == 2
     assert "did you mean 'theirs'?" in capsys.readouterr().err
     assert main([*command, "--plan-for", "theirs"]) == 2
-    assert "--plan-for is of --dry-run" in capsys.readouterr().err
+    assert "--plan-for needs --dry-run" in capsys.readouterr().err
 
 
 def test_beyond_the_widest_bench_time_grows_with_the_square_and_with_the_batch(tmp_path):

@@ -75,7 +75,7 @@ def test_ctrl_c_keeps_what_is_whole_and_says_so(tmp_path):
     arguments = [sys.executable, "-c", KILL, "train.npy", "interrupted", *command]
     stopped = subprocess.run(arguments, capture_output=True, text=True)
     assert stopped.returncode == 130
-    assert stopped.stderr.splitlines()[-2:] == ["what is done so far is kept; the same command goes on", "interrupted"]
+    assert stopped.stderr.splitlines()[-2:] == ["finished files are saved; the same command continues", "interrupted"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["plan.json", "tokenizer.json"]
     assert main(command) == 0
 
@@ -187,6 +187,8 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on(tmp_path):
     failed = subprocess.run([sys.executable, "-c", FULL, *command], capture_output=True, text=True)
     assert failed.returncode == 2
     error = failed.stderr.splitlines()[-1]
-    assert error == f"error: cannot write {tmp_path}/out/tokenizer.json: File too large; choose another path or free it"
+    assert (
+        error == f"error: cannot write {tmp_path}/out/tokenizer.json: File too large; fix this or choose another path"
+    )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["plan.json"]
     assert main(command) == 0

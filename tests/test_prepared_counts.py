@@ -28,7 +28,7 @@ def test_the_stories_have_the_defaults_that_the_help_says(tmp_path, capsys):
 
 def test_wrong_input_is_named_by_the_line_that_it_is_in(tmp_path, monkeypatch):
     (tmp_path / "a.json").write_text('[\n"one",\n{"text":\n\noops}]')
-    with pytest.raises(InputError, match=r"a\.json:5 is no JSON"):
+    with pytest.raises(InputError, match=r"a\.json:5 cannot be parsed as JSON"):
         list(documents_in(tmp_path / "a.json"))
     monkeypatch.setattr("icecore.text.formats.LONGEST", 20)
     (tmp_path / "a.txt").write_text(f"one\ntwo\nthree{END}\nfour{END}{'x' * 30}")

@@ -37,7 +37,7 @@ def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
     places = {"trained": {"final": {"directions": 0.1, "neurons": 0.2}}}
     places["untrained"] = {"final": {"directions": 0.3, "neurons": 0.4}}
     assert rows("variance", {"activations": 7, "positions": "read", **places}) == [
-        ["place", "directions", "untrained", "neurons", "untrained"],
+        ["activation", "directions", "untrained", "neurons", "untrained"],
         ["final", "10.0", "30.0", "20.0", "40.0"],
     ]
     one = {"kind": "ridge", "train_accuracy": 0.5, "test_accuracy": 0.25, "items": 9}
@@ -55,7 +55,7 @@ def test_tables_of_analyses_have_each_number_below_its_heading(capsys):
         ["", "attention", "best head", "mean", "uniform"],
         ["trained", "value to marker", "layer 1, head 2", "0.900", "0.300"],
         ["trained", "query to value", "layer 2, head 1", "0.800", "0.200"],
-        ["", "at", "place", "attention"],
+        ["", "to", "position", "attention"],
         ["layer 1, head 1", "1", "2", "0.700"],
     ]
     names = ("circularity", "gradient_symmetricity", "distance_irrelevance", "distance_irrelevance_of_largest_wrong")
@@ -167,9 +167,9 @@ def test_the_report_of_a_text_has_bytes_a_token_and_what_was_asked_for(tmp_path,
     report(text, was_there=False, seconds=1.5)
     out = capsys.readouterr().out
     row = text.manifest["splits"]["train"]
-    assert f"{row['tokens']:,} │{row['bytes'] / row['tokens']:14.3f}" in out
+    assert f"{row['tokens']:,} │{row['bytes'] / row['tokens']:16.3f}" in out
     assert row["bytes"] > row["tokens"]
-    assert f"no more than {text.vocabulary:,} tokens to find; 5,000 were asked for" in out
+    assert f"too small for 5,000 tokens; its vocabulary has {text.vocabulary:,}" in out
 
 
 def test_numbers_of_a_target_stand_below_their_headings():
@@ -191,7 +191,7 @@ def test_tables_of_errors_name_lengths_positions_and_seeds(capsys):
     out = capsys.readouterr().out
     assert "Wrong items by the length of their prompts, in tokens; 1 length without errors" in out
     assert cells_of(out) == [
-        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "right answers of wrong items"],
+        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "correct answers of wrong items"],
         ["3", "40", "0", "2", "8, 9"],
         ["5", "30", "1", "0", "7"],
     ]
@@ -254,7 +254,7 @@ def test_a_comparison_says_its_seeds_and_warns_of_wide_bodies_on_a_cpu(tmp_path,
         assert main([*command, "--widths", width]) == 0
         shown = capsys.readouterr()
         assert (f"on a CPU, width {width} can take hours" in shown.err) == is_warned_of
-        assert "needle: test accuracy in %, median of 3 seeds (least to most)" in shown.out
+        assert "needle: test accuracy in %, median of 3 seeds (min to max)" in shown.out
 
 
 def test_the_end_of_a_sweep_counts_what_did_not_fail(tmp_path, monkeypatch, capsys):

@@ -103,7 +103,7 @@ def test_a_task_of_a_notebook_is_compared_without_a_folder(tmp_path, monkeypatch
     assert found.table().headings == ("width", "16")
     assert found._repr_markdown_().startswith("| width | 16 |")
     assert isinstance(found.plot(), Figure)
-    with pytest.raises(InputError, match="must find OfANotebook again"):
+    with pytest.raises(InputError, match="must be able to load OfANotebook"):
         ice.compare(task, MODEL, ["all"], seeds=1, out=tmp_path, **training)
 
 

@@ -28,7 +28,7 @@ def test_a_large_task_loses_nothing_worth_a_word():
     assert found is not None
     assert found.of_lengths == {}
     assert not found.is_much
-    assert str(found) == "0.0 % of the draws are test items, which training leaves out"
+    assert str(found) == "0.0 % of the draws are test items, which training excludes"
 
 
 @pytest.mark.parametrize("task", [ModularAddition(modulus=11), Needle(max_pairs=3, test_items_in_stream=True)], ids=str)
@@ -48,4 +48,4 @@ def test_it_is_said_by_tasks_and_before_a_task_of_ones_own_trains(tmp_path, caps
     short = ["--width", "16", "--steps", "2", "--batch", "8", "--warmup-steps", "1", "--device", "cpu"]
     for length, is_said in (("4", True), ("6", False)):
         assert main(["train", name, "--length", length, *short, "--out", str(tmp_path)]) == 0
-        assert ("are test items, which training leaves out" in capsys.readouterr().err) is is_said
+        assert ("are test items, which training excludes" in capsys.readouterr().err) is is_said

@@ -197,9 +197,9 @@ def test_every_entry_has_its_cells_under_every_preset(scale, preset):
     ("arguments", "message"),
     [
         (["reproduce", "tabel1"], "did you mean 'table1'?"),
-        (["reproduce", "fig5"], "icecore sample RUN writes them"),
+        (["reproduce", "fig5"], "write them with icecore sample RUN"),
         (["reproduce", "fig4", "--text", "nowhere"], "there is no folder nowhere; make it with icecore prepare"),
-        (["reproduce", "table1", "--only", "nothing"], "no cell's label has 'nothing'"),
+        (["reproduce", "table1", "--only", "nothing"], "no cell's label contains 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
         (["claims", "table1", "--preset", "readmes"], "did you mean 'readme'?"),
         (["figure", "fig7", "--preset", "release"], "did you mean 'released'?"),
@@ -214,12 +214,12 @@ def test_bad_input(capsys, arguments, message):
 
 
 def test_a_run_is_looked_into_while_its_weights_are_at_hand(tmp_path):
-    plain, looked_into = CELLS[:1], [dataclasses.replace(CELLS[0], is_looked_into=True)]
+    plain, analyzed = CELLS[:1], [dataclasses.replace(CELLS[0], is_analyzed=True)]
     assert sweep(tmp_path, tmp_path / "runs", cells=plain) == ["modular-addition, Random, seeds 0, 1"]
     before = (tmp_path / "runs.jsonl").read_text()
-    assert sweep(tmp_path, tmp_path / "other runs", cells=plain + looked_into), "trained again: its weights are gone"
+    assert sweep(tmp_path, tmp_path / "other runs", cells=plain + analyzed), "trained again: its weights are gone"
     assert (tmp_path / "runs.jsonl").read_text() == before, "a run keeps its first record"
-    assert sweep(tmp_path, tmp_path / "other runs", cells=looked_into + plain) == []
+    assert sweep(tmp_path, tmp_path / "other runs", cells=analyzed + plain) == []
     records = Records(tmp_path, name="inside.jsonl").read()
     assert [one["seed"] for one in records] == [0, 1]
     for one in records:

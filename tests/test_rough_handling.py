@@ -97,13 +97,13 @@ def test_nothing_is_written_into_a_run(whole, tmp_path, capsys):
     run = copied(whole, tmp_path / "out")
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     for flags in (["--out", run / "config.json"], ["--figures", run], ["--figures", run / "deeper"]):
-        assert "holds the run alone" in error_of(capsys, "analyze", run, "--what", "variance", *flags)
-    assert "holds the run alone" in error_of(capsys, "evaluate", run, "--errors", run / "errors.jsonl")
+        assert "holds only the run" in error_of(capsys, "analyze", run, "--what", "variance", *flags)
+    assert "holds only the run" in error_of(capsys, "evaluate", run, "--errors", run / "errors.jsonl")
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 
 def test_where_nothing_can_be_written_is_told_before_the_work(whole, monkeypatch, capsys):
-    monkeypatch.setattr("icecore.reporting.inside.look_inside", lambda *_: pytest.fail("it looks"))
+    monkeypatch.setattr("icecore.reporting.inside.analyze_run", lambda *_: pytest.fail("it looks"))
     assert "it is a folder" in error_of(capsys, "analyze", whole.path, "--what", "variance", "--out", "/")
     assert "it is a folder" in error_of(capsys, "bench", "--out", "/")
 
@@ -133,7 +133,7 @@ def test_a_run_that_was_killed_before_its_config_was_written_begins_again(whole,
 
 def test_files_that_prepare_did_not_make_stay(tmp_path, capsys):
     (tmp_path / "train.npy").write_text("mine")
-    assert "is no prepared text's" in error_of(capsys, "prepare", "stories", "--out", tmp_path, "--overwrite")
+    assert "is not part of a prepared text" in error_of(capsys, "prepare", "stories", "--out", tmp_path, "--overwrite")
     assert (tmp_path / "train.npy").read_text() == "mine"
     for flags in ([], ["--overwrite"]):
         assert main(["prepare", "stories", "--out", str(tmp_path / "text"), *flags]) == 0

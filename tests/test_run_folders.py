@@ -165,14 +165,14 @@ def test_cuda_without_a_gpu_says_what_to_do(capsys, tmp_path):
 def test_folders_that_are_not_this_run(tmp_path, whole):
     other = copied(whole, tmp_path / "unfinished")
     (other / "result.json").unlink()
-    with pytest.raises(InputError, match="add --resume to go on with it, or --overwrite"):
+    with pytest.raises(InputError, match="add --resume to continue it, or --overwrite"):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", **SHORT)
-    with pytest.raises(InputError, match=r"nearest has another config \(lr 0.01, not 0.02\)"):
+    with pytest.raises(InputError, match=r"most similar run there has another config \(lr 0.01, not 0.02\)"):
         ice.train(TASK, MODEL, out=tmp_path / "unfinished", resume=True, **{**SHORT, "lr": 0.02})
     foreign = tmp_path / "foreign" / "needle" / whole.path.name
     foreign.mkdir(parents=True)
     (foreign / "thesis.tex").write_text("precious")
-    with pytest.raises(InputError, match="holds files that are no run's"):
+    with pytest.raises(InputError, match="holds files that do not belong to a run"):
         ice.train(TASK, MODEL, out=tmp_path / "foreign", **SHORT)
     assert (foreign / "thesis.tex").read_text() == "precious"
     config = json.loads((other / "config.json").read_text())

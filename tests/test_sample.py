@@ -67,7 +67,7 @@ def test_it_computes_in_bfloat16_on_a_gpu():
 
 def test_more_tokens_than_positions_are_refused():
     model = Transformer(width=16)
-    with pytest.raises(InputError, match="the model has 12 positions, and the text has 13 tokens"):
+    with pytest.raises(InputError, match="at most 12 tokens, the model's positions, got 13"):
         cached_logits(model, parameters_of(model), tokens_of(13), empty_cache(model))
 
 

@@ -49,4 +49,4 @@ def test_every_format_has_the_same_cells(command, tmp_path, capsys):
         [cell.strip() for cell in row] for row in rows
     ]
     assert main([*command, *at, "--csv", "--markdown"]) == 2
-    assert "choose one of them" in capsys.readouterr().err
+    assert "choose one" in capsys.readouterr().err

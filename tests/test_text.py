@@ -144,7 +144,7 @@ def test_parquet_has_the_same_documents_and_a_cut_off_file_is_named(tmp_path):
     parquet.write_table(pyarrow.table({"id": range(5), "text": [*STORIES, None]}), path)
     assert list(formats.documents_in(path)) == [*STORIES, ""]
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(InputError, match=r"stories\.parquet is no whole parquet file"):
+    with pytest.raises(InputError, match=r"stories\.parquet is not a complete parquet file"):
         list(formats.documents_in(path))
     parquet.write_table(pyarrow.table({"id": range(5)}), path)
     with pytest.raises(InputError, match="has no column text or story; it has: id"):
@@ -198,7 +198,7 @@ def test_a_folder_is_read_in_order_and_its_valid_files_are_held_out(tmp_path):
     assert text.manifest["made_from"]["validation_from"] == "files with 'valid' in their names"
     (folder / "b.txt").unlink()
     (folder / "a.jsonl").unlink()
-    with pytest.raises(InputError, match="nothing but validation files"):
+    with pytest.raises(InputError, match="only validation files"):
         prepare(tmp_path / "other", folder)
 
 
@@ -245,27 +245,27 @@ WRONG = [
     ("a.txt", b"", "a.txt is empty"),
     ("a.txt", b" \n <|endoftext|> \n", "a.txt holds no document"),
     ("a.txt", b"only one", "one document cannot be split; give --validation FILE"),
-    ("a.jsonl", b'"fine"\n{"text": \n', "a.jsonl:2 is no JSON"),
+    ("a.jsonl", b'"fine"\n{"text": \n', "a.jsonl:2 cannot be parsed as JSON"),
     ("a.jsonl", b'{"title": "x"}', "a.jsonl:1 has no field text or story; it has: title"),
     ("a.jsonl", b'"fine"\n[1]', "a.jsonl:2 must be a text, or have one in its field text or story, got [1]"),
     ("a.jsonl", b'"fine"\n{"text": 7}', "a.jsonl:2 must be a text"),
     ("a.jsonl", b'"half \\ud83d"', "a.jsonl:1 has half of a surrogate pair"),
-    ("a.json", b'["one",\n"two",\n', "a.json:3 is no JSON that can be read (the list does not end"),
-    ("a.json", b'["one",\n{"text" 5}]', "a.json:2 is no JSON"),
-    ("a.json", b'["one",\n"two" "three"]', "a.json:2 is no JSON that can be read (expected ','"),
-    ("a.json", b'{"text": "one"}', "a.json:1 is no JSON that can be read (expected '['"),
+    ("a.json", b'["one",\n"two",\n', "a.json:3 cannot be parsed as JSON (the list does not end"),
+    ("a.json", b'["one",\n{"text" 5}]', "a.json:2 cannot be parsed as JSON"),
+    ("a.json", b'["one",\n"two" "three"]', "a.json:2 cannot be parsed as JSON (expected ','"),
+    ("a.json", b'{"text": "one"}', "a.json:1 cannot be parsed as JSON (expected '['"),
     ("a.json", b"[]", "a.json holds no document"),
-    ("a.json", b'["one",]', "a.json:1 is no JSON"),
+    ("a.json", b'["one",]', "a.json:1 cannot be parsed as JSON"),
     (
         "a.json",
         b'["one", "two"]\n["three", "four"]',
-        'a.json:2 is no JSON that can be read (\'["three"',
+        'a.json:2 cannot be parsed as JSON (\'["three"',
     ),
-    ("a.json", b'["one", "two"] garbage', "a.json:1 is no JSON that can be read ('garbage' follows the list"),
-    ("a.json", b"[" * 100_000, "a.json:1 is no JSON that can be read (maximum recursion depth"),
-    ("a.json", b'["one", ' + b"1" * 5000 + b"]", "a.json:1 is no JSON that can be read (Exceeds the limit"),
-    ("a.jsonl", b"[" * 100_000, "a.jsonl:1 is no JSON that can be read (maximum recursion depth"),
-    ("a.csv", b"x", "is of no kind that can be read; known kinds: .txt, .json"),
+    ("a.json", b'["one", "two"] garbage', "a.json:1 cannot be parsed as JSON ('garbage' follows the list"),
+    ("a.json", b"[" * 100_000, "a.json:1 cannot be parsed as JSON (maximum recursion depth"),
+    ("a.json", b'["one", ' + b"1" * 5000 + b"]", "a.json:1 cannot be parsed as JSON (Exceeds the limit"),
+    ("a.jsonl", b"[" * 100_000, "a.jsonl:1 cannot be parsed as JSON (maximum recursion depth"),
+    ("a.csv", b"x", "is of an unknown kind; known kinds: .txt, .json"),
 ]
 
 
@@ -294,15 +294,15 @@ def test_a_document_that_never_ends_is_refused(tmp_path, monkeypatch):
     [
         (("mine",), "say where the text of 'mine' is: --from FILE, --from FOLDER"),
         (("tinystories",), "or --from hub"),
-        (("mine", "--from", "hub"), "of the hub, only tinystories is known, not 'mine'"),
+        (("mine", "--from", "hub"), "--from hub knows only tinystories, not 'mine'"),
         (("tinystories", "--from", "hub", "--validation", "x"), "drop --validation"),
         (("mine", "--from", "missing.txt"), "there is no file or folder missing.txt"),
         (("stories", "--vocabulary", "256"), "--vocabulary must be at least 257"),
         (("stories", "--vocabulary", "100000000000"), "--vocabulary must be at most 1,048,576, got 100,000,000,000"),
         (("stories", "--validation-share", "1"), "--validation-share must be between 0 and 1, got 1"),
-        (("../x", "--from", "y"), "a corpus has a name of letters"),
-        (("stories", "--out", "/dev/null/x"), "cannot make /dev/null/x"),
-        (("stories", "--out", "{tmp}"), "holds files that are no prepared text"),
+        (("../x", "--from", "y"), "a corpus name must consist of letters"),
+        (("stories", "--out", "/dev/null/x"), "cannot create /dev/null/x"),
+        (("stories", "--out", "{tmp}"), "contains files that are not a prepared text"),
         (("mine", "--from", "{tmp}/empty"), "has no files to read"),
         (("mine", "--from", "{tmp}/valid", "--validation", "{tmp}/a.txt"), "has validation files (valid.txt)"),
     ],

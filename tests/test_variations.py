@@ -39,7 +39,7 @@ def test_97_tokens_are_gone_through_as_often_as_199():
     fewer = by_label(cells_at("modulus"))["modular-addition, Normal 1024, modulus 97"]
     # 8,938 items: 3 batches of 4,000.
     assert changes(fewer, usual) == ["steps 15000, not 50000", "task.modulus 97, not 199"]
-    assert fewer.is_looked_into
+    assert fewer.is_analyzed
 
 
 def test_sinusoidal_positions_change_nothing_else():

@@ -99,9 +99,9 @@ def states_after(micro: MicroBatches, task, steps: int = 6) -> dict[str, torch.T
 )
 def test_a_batch_in_parts_is_the_batch(task):
     """Of the epochs of modular addition, the last batch is smaller."""
-    whole_batch, in_parts = states_after(MicroBatches(), task), states_after(MicroBatches(accumulate=4), task)
+    whole_batch, in_chunks = states_after(MicroBatches(), task), states_after(MicroBatches(accumulate=4), task)
     for name, value in whole_batch.items():
-        assert torch.allclose(in_parts[name], value, rtol=1e-6, atol=1e-9), name  # AdamW divides by small squares
+        assert torch.allclose(in_chunks[name], value, rtol=1e-6, atol=1e-9), name  # AdamW divides by small squares
 
 
 def test_each_process_has_its_part_of_a_batch():

@@ -6,8 +6,8 @@ task = ice.tasks.Needle(max_pairs=30)
 run = ice.train(task, ice.Transformer(width=512), trainable="embeddings", seeds=10)
 run.accuracy  # one per seed
 
-In a notebook on a busy machine, set OMP_WAIT_POLICY=PASSIVE before torch is imported, as the command line does: threads
-that spin while they wait for each other cost several times the work.
+In a notebook on a busy machine, set OMP_WAIT_POLICY=PASSIVE before torch is imported, as the command line does:
+spinning threads cost several times the work.
 """
 
 import importlib
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from icecore.tasks import Batch, Item, Task
     from icecore.training import Phase, TrainedRun, load, train
 
-# Loaded when first used: torch takes seconds to import, and `icecore --help` needs none of it.
+# Loaded on first use: torch takes seconds to import, and `icecore --help` does not need it.
 HOME = {
     **dict.fromkeys(("LSTM", "Model", "ModelDims", "ParameterSpec", "Transformer"), "models"),
     "Engine": "models.engines",

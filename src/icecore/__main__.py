@@ -1,4 +1,4 @@
-"""`python -m icecore` is `icecore`."""
+"""Entry point of `icecore` and `python -m icecore`."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from typing import IO, Any
 
 
 class Unbroken:
-    """A stream for what is said on the way: nobody has to listen to it."""
+    """Wrapper of stderr that ignores a closed pipe."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
@@ -28,7 +28,7 @@ class Unbroken:
 
     @contextlib.contextmanager
     def dropped(self) -> Iterator[None]:
-        """What nobody takes any more goes nowhere, also when the process ends."""
+        """Send the stream to /dev/null after an OSError, also at exit."""
         try:
             yield
         except OSError:
@@ -37,7 +37,7 @@ class Unbroken:
 
 
 def configure_streams() -> None:
-    """Any text can be printed, whatever the terminal's alphabet, and whoever has closed its end."""
+    """Make any text printable in any terminal encoding, and ignore a closed stderr."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
         stream.reconfigure(errors="backslashreplace")
@@ -45,11 +45,11 @@ def configure_streams() -> None:
 
 
 def run() -> None:
-    # Threads that spin while they wait for each other cost a busy machine several times the work; set before torch.
+    # Spinning threads cost several times the work on a busy machine. Must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     configure_streams()
     try:
-        from icecore.cli import main  # takes a while, in which Ctrl-C may come
+        from icecore.cli import main  # slow: Ctrl-C may come meanwhile
 
         sys.exit(main())
     except KeyboardInterrupt:

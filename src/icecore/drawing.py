@@ -1,4 +1,4 @@
-"""Colours, lines of medians, and how figures are finished and written."""
+"""Colours, lines of medians, and finishing and writing of figures."""
 
 import math
 import statistics
@@ -12,17 +12,17 @@ from icecore.store.files import replacing, require_writable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; lines differ in dashes and markers as well.
+# Okabe and Ito's colours, safe for colour-blind readers; lines also differ in dashes and markers.
 BLUE, GREEN, ORANGE, SKY, PURPLE, YELLOW = "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#E69F00"
 GREY, LIGHT_GREY = "#777777", "#999999"
 COLOURS = {"Random": BLUE, "Normal": GREEN}
 MARKERS = {"Random": "o", "Normal": "^"}
 DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
-LADDER = "seeds"  # marks lines whose dashes are single seeds
+LADDER = "seeds"  # marks the dashes of single seeds
 
 
 class Seeds(Protocol):
-    """A point of a line: what each seed has, the least first."""
+    """A point of a line: one value per seed, ascending."""
 
     @property
     def values(self) -> tuple[float, ...]: ...
@@ -37,7 +37,7 @@ def new_figure(width: float, height: float) -> "Figure":
 def draw_line(
     panel: Any, places: Sequence[float], along: Sequence[Seeds | None], clip_on: bool = True, **style: Any
 ) -> None:
-    """Draw medians as a line, and every seed as a dash. Where there is no point the line is broken."""
+    """Draw medians as a line, and every seed as a dash. A missing point breaks the line."""
     values = [(math.nan,) if point is None else point.values for point in along]
     medians = [statistics.median(each) for each in values]
     panel.plot(places, medians, markersize=4, linewidth=1.3, clip_on=clip_on, **style)
@@ -50,7 +50,7 @@ def draw_line(
 
 
 def style_of(kind: str, is_first: bool) -> dict[str, Any]:
-    """Return the style of Random or Normal; lines after the first have dashes and empty markers."""
+    """Return the style of Random or Normal; lines after the first are dashed with empty markers."""
     return {
         "color": COLOURS[kind],
         "marker": MARKERS[kind],
@@ -60,7 +60,7 @@ def style_of(kind: str, is_first: bool) -> dict[str, Any]:
 
 
 def ticks_at(panel: Any, widths: Sequence[int]) -> None:
-    """Make a logarithmic axis of widths, each with its number."""
+    """Make a logarithmic axis of widths, each labelled."""
     panel.set_xscale("log", base=2)
     panel.set_xticks(widths, [str(width) for width in widths])
     panel.minorticks_off()
@@ -97,19 +97,19 @@ def finished(figure: "Figure", title: str) -> "Figure":
         handles |= {label: handle for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     if has_seeds(figure):
         dash: dict[str, Any] = {"color": GREY, "linestyle": "none", "marker": "_"}
-        handles |= {"a dash: one seed": figure.axes[0].plot([], [], **dash)[0]}
+        handles |= {"dash: one seed": figure.axes[0].plot([], [], **dash)[0]}
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
 def has_seeds(figure: "Figure") -> bool:
-    """Tell whether any line of the figure is a ladder of seeds."""
+    """Tell whether the figure shows single seeds."""
     return any(line.get_gid() == LADDER for panel in figure.axes for line in panel.lines)
 
 
 def require_drawable(paths: Sequence[Path]) -> None:
-    """Find out before the work whether figures can be written there."""
+    """Raise if figures cannot be written there, before the work starts."""
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()

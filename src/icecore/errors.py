@@ -1,4 +1,4 @@
-"""The one exception that means: the user can mend this."""
+"""User-facing errors and warnings."""
 
 import difflib
 import functools
@@ -7,22 +7,22 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """A value from outside broke a rule. The message names the rule, the value and the way out.
+    """Invalid input. The message names the rule, the value and the way out.
 
     The command line prints it as one line, `error: ...`, and exits with 2.
     """
 
 
 class Advice(UserWarning):
-    """Something will work, and hardly as it was meant. The command line prints it as one line, `warning: ...`."""
+    """Valid input that is probably a mistake. The command line prints it as one line, `warning: ...`."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C came, and what was done so far was saved first. The command line exits with 130."""
+    """Ctrl-C, after progress was saved. The command line exits with 130."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that does not exist, with the nearest names that do."""
+    """Return the error for an unknown name, with the closest known name."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{close[0]}'? " if close else ""
@@ -30,7 +30,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
 
 
 def require_choices(made: object) -> None:
-    """Raise unless each field of a dataclass that is declared as a `Literal` has one of its values."""
+    """Raise unless each `Literal` field of a dataclass has one of its values."""
     for name, known in choices_of(type(made)).items():
         if getattr(made, name) not in known:
             raise unknown_name(f"value of {name}", str(getattr(made, name)), known)
@@ -43,7 +43,7 @@ def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Also torch's: on a GPU it is a RuntimeError of a class of its own, on a CPU one like any other."""
+    """Tell whether memory ran out. Torch raises its own RuntimeError class on a GPU, a plain one on a CPU."""
     return (
         isinstance(error, MemoryError)
         or type(error).__name__ == "OutOfMemoryError"

@@ -1,4 +1,4 @@
-"""What a process should do once before it computes on the CPU."""
+"""Set up a process before it computes on the CPU."""
 
 import ctypes
 import functools
@@ -15,8 +15,8 @@ def configure_process() -> None:
 def touch_vector_math() -> None:
     """Call each vectorized function once on one element.
 
-    The first such call of a process races when several threads make it (PyTorch issue 188792): the same
-    input then gives different bits now and then. One call on one element comes first, and all is well.
+    The first such call of a process has a race if several threads make it (PyTorch issue 188792): the same
+    input then occasionally gives different bits. A first call on one element avoids this.
     """
     import torch
 
@@ -26,10 +26,10 @@ def touch_vector_math() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep freed blocks for the next tensor instead of giving them back to the system.
+    """Make glibc reuse freed memory instead of returning it to the system.
 
-    Given back, every large temporary costs a page fault for each 4 KiB when it is next allocated; kept,
-    data sampling on the CPU is about twice as fast. Other C libraries have no such switch.
+    Otherwise every large temporary costs one page fault per 4 KiB when allocated. With reuse, data sampling
+    on the CPU is about twice as fast. Other C libraries have no such option.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -37,4 +37,4 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         trim_threshold, mmap_threshold = -1, -3  # as in malloc.h
         mallopt(trim_threshold, 1 << 30)
-        mallopt(mmap_threshold, 1 << 25)  # the largest that glibc takes
+        mallopt(mmap_threshold, 1 << 25)  # glibc's maximum

@@ -1,4 +1,4 @@
-"""One seed gives independent, named streams of randomness."""
+"""Independent, named random streams from one seed."""
 
 import hashlib
 
@@ -6,13 +6,13 @@ import torch
 
 
 def derive_seed(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream `names` of `seed`; different names give unrelated streams."""
+    """Return a 63-bit seed for the stream `names` of `seed`; different names give unrelated streams."""
     text = "/".join(str(part) for part in ("icecore", seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def make_generator(seed: int, *names: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A torch generator on `device`, seeded for the stream `names` of `seed`."""
+    """Return a torch generator on `device`, seeded for the stream `names` of `seed`."""
     generator = torch.Generator(device=device)
     generator.manual_seed(derive_seed(seed, *names))
     return generator

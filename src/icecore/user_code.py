@@ -1,4 +1,4 @@
-"""A user's own class or function, from a file of their own, `FILE.py:NAME`, and what it raises."""
+"""User-defined classes and functions, from `FILE.py:NAME`, and the errors they raise."""
 
 import ast
 import contextlib
@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from icecore.errors import InputError, Interrupted, in_one_line, is_out_of_memory, unknown_name
 
 Kind = TypeVar("Kind")
-RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # methods of tasks of older versions
+RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # task methods of older versions
 
 
 @contextlib.contextmanager
 def reraise_user_error(what: str) -> Iterator[None]:
-    """Whatever the user's own code raises is for the user to mend."""
+    """Raise `InputError` for whatever user code raises."""
     try:
         yield
     except (InputError, Interrupted, BrokenPipeError):
@@ -27,18 +27,18 @@ def reraise_user_error(what: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if is_out_of_memory(error):
             raise InputError(f"{what}: out of memory; take a smaller size") from error
-        raise InputError(f"{what} ({in_one_line(error)}); mend it and try again") from error
+        raise InputError(f"{what} ({in_one_line(error)}); fix it and try again") from error
 
 
 def is_file(name: str) -> bool:
-    """Whether a name on the command line is of a file rather than of something of ours."""
+    """Tell whether a name on the command line is a user's file, not a built-in."""
     return name.endswith(".py") or ".py:" in name
 
 
 def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
-    """The class of `FILE.py:CLASS`; without `:CLASS`, the only one of its kind that the file defines.
+    """Return the class of `FILE.py:CLASS`; without `:CLASS`, the only one of its kind in the file.
 
-    It has the file and its text as `source_file` and `source_text`.
+    Set its `source_file` and `source_text`.
     """
     file, _, class_name = spec.partition(":")
     text, module = executed(file, noun, "CLASS")
@@ -62,7 +62,7 @@ def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
 
 
 def load_function(spec: str, noun: str) -> tuple[Callable[..., Any], str]:
-    """The function of `FILE.py:FUNCTION`, and the file's text; without `:FUNCTION`, the only one there."""
+    """Return the function of `FILE.py:FUNCTION` and the file's text; without `:FUNCTION`, the only one there."""
     file, _, name = spec.partition(":")
     text, module = executed(file, noun, "FUNCTION")
     functions = defined_in(module, inspect.isfunction)
@@ -76,7 +76,7 @@ def load_function(spec: str, noun: str) -> tuple[Callable[..., Any], str]:
 
 
 def defined_in(module: types.ModuleType, is_wanted: Callable[[Any], bool]) -> dict[str, Any]:
-    """By name, not what it imports."""
+    """Return the objects that a module defines, not those it imports, by name."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -85,11 +85,11 @@ def defined_in(module: types.ModuleType, is_wanted: Callable[[Any], bool]) -> di
 
 
 def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
-    """A file's text, and what comes of it."""
+    """Execute a file; return its text and its module."""
     path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file {file}; give FILE.py:{part}")
-    # Under a name of its own, so that classes of two files never mix.
+    # A unique name, so that classes of two files never mix.
     module_name = f"icecore_user_{noun}_{path.stem}_{abs(hash(path.resolve()))}"
     module = types.ModuleType(module_name)
     module.__file__ = str(path)
@@ -102,12 +102,12 @@ def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
         del sys.modules[module_name]
         if isinstance(error, KeyboardInterrupt | InputError):
             raise
-        raise InputError(f"{path} does not import ({in_one_line(error)}); mend it and try again") from error
+        raise InputError(f"{path} does not import ({in_one_line(error)}); fix it and try again") from error
     return text, module
 
 
 def require_one_file(path: Path, text: str, noun: str) -> None:
-    """A run keeps the file, and its name stands for that: what lies beside the file would be in neither."""
+    """Raise if a file imports from its own folder: a run saves and hashes only the file."""
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
@@ -115,13 +115,13 @@ def require_one_file(path: Path, text: str, noun: str) -> None:
             beside = [path.parent / f"{root}.py", path.parent / root]
             if root != "icecore" and any(each.exists() for each in beside) and not is_installed(root, path.parent):
                 raise InputError(
-                    f"{path} imports {root}, which lies beside it and no run would keep: a {noun} is one file; put "
+                    f"{path} imports {root} from its folder, which runs do not save: a {noun} must be one file; put "
                     f"both into one, or install {root} as a package"
                 )
 
 
 def is_installed(module: str, here: Path) -> bool:
-    """Whether it is found elsewhere than in this folder."""
+    """Tell whether a module is found outside of this folder."""
     try:
         found = importlib.util.find_spec(module)
     except (ImportError, ValueError):
@@ -131,5 +131,5 @@ def is_installed(module: str, here: Path) -> bool:
 
 
 def hash_of(text: str) -> str:
-    """Of a user's file: another text is another task, or another model."""
+    """Return a hash of a user's file; another text is another task or model."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

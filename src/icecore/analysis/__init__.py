@@ -1,4 +1,4 @@
-"""Looking inside: pure functions, weights and a batch in, numbers out. Each has its control."""
+"""Analyses of trained models: pure functions of weights and a batch that return numbers. Each has its control."""
 
 from icecore.analysis.attention import attention_maps, induction_scores
 from icecore.analysis.capacity import capacity

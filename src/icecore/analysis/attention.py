@@ -1,4 +1,4 @@
-"""Attention maps of any prompt, and the scores of both steps of induction in the needle task."""
+"""Attention maps of a prompt, and scores of both induction steps in the needle task."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.analysis.moments import in_parts
+from icecore.analysis.moments import in_chunks
 from icecore.errors import require
 from icecore.models import Model, Parameters, device_of, traced
 from icecore.tasks import Batch, Needle
@@ -15,7 +15,7 @@ from icecore.tasks import Batch, Needle
 
 @dataclass(frozen=True)
 class Head:
-    """A head and its score; layers and heads are counted from 1, as in the paper."""
+    """A head and its score; layers and heads count from 1, as in the paper."""
 
     layer: int
     head: int
@@ -24,7 +24,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Induction:
-    """Mean attention, by layer and head, and what a head that looks everywhere alike would have."""
+    """Mean attention by layer and head, and that of a uniform head."""
 
     value_to_marker: Float[Tensor, "layer head"]
     query_to_value: Float[Tensor, "layer head"]
@@ -33,7 +33,7 @@ class Induction:
 
     @staticmethod
     def best(scores: Float[Tensor, "layer head"]) -> Head:
-        """The head with the largest score."""
+        """Return the head with the largest score."""
         where = int(scores.argmax())
         layer, head = divmod(where, scores.shape[1])
         return Head(layer + 1, head + 1, float(scores.flatten()[where]))
@@ -43,7 +43,7 @@ class Induction:
 def attention_maps(
     model: Model, parameters: Parameters, prompt: Sequence[int]
 ) -> Float[Tensor, "layer head query key"]:
-    """Return where each token of a prompt looks."""
+    """Return the attention maps of a prompt."""
     maps = maps_of(model)
     values = traced(model, parameters, torch.tensor([list(prompt)], device=device_of(parameters)), maps)
     return torch.stack([values[name][0] for name in maps])
@@ -57,9 +57,9 @@ def induction_scores(model: Model, parameters: Parameters, task: Needle, batches
     to_value: dict[str, Tensor] = {}
     uniform = torch.zeros(2, dtype=torch.float64, device=device)
     pairs = items = 0
-    for batch in in_parts(batches) if isinstance(batches, Batch) else batches:
+    for batch in in_chunks(batches) if isinstance(batches, Batch) else batches:
         rows = batch.to(device)
-        query = rows.lengths - 1  # the markers stand before it at even places, each before its value
+        query = rows.lengths - 1  # markers are at even positions before it, each followed by its value
         asked = rows.tokens.gather(1, query[:, None]) - (task.first_query - task.first_marker)
         column = torch.arange(rows.tokens.shape[1], device=device)
         is_marker = (column % 2 == 0) & (column < query[:, None])
@@ -81,5 +81,5 @@ def induction_scores(model: Model, parameters: Parameters, task: Needle, batches
 def maps_of(model: Model) -> list[str]:
     """Return the names of the model's attention maps, one per layer."""
     names = [name for name in model.activations if name.endswith(".attention")]
-    require(bool(names), f"{model.name} with these settings has no attention maps to look at")
+    require(bool(names), f"{model.name} with these settings has no attention maps")
     return names

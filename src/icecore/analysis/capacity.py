@@ -1,4 +1,4 @@
-"""How many bits a model has memorized: as the paper counts, and by what its loss says."""
+"""Bits that a model has memorized: the paper's count, by accuracy, and by loss."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -9,10 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Capacity:
-    """Bits, in all and for each parameter."""
+    """Memorized bits, in total and per parameter."""
 
-    accuracy_bits: float  # SOURCE: Table 3; accuracy x items x log2 answers, chance not taken off
-    loss_bits: float  # the sum over items of what the model knows of the answer, at least 0
+    accuracy_bits: float  # SOURCE: Table 3; accuracy x items x log2 answers, chance not subtracted
+    loss_bits: float  # the sum over items of log2 answers - cross-entropy, at least 0 each
     trained_parameters: int
     parameters: int
 
@@ -33,7 +33,7 @@ class Capacity:
         return self.loss_bits / self.parameters
 
     def as_json(self) -> dict[str, float]:
-        """All of its numbers, by name."""
+        """Return all numbers by name."""
         return {
             **asdict(self),
             "accuracy_bits_per_trained": self.accuracy_bits_per_trained,
@@ -50,7 +50,7 @@ def capacity(
     trained_parameters: int,
     parameters: int,
 ) -> Capacity:
-    """From each item's answer, right (1) or not (0), and its cross-entropy in nats among so many answers."""
+    """Return the capacity, from each item's correctness (1 or 0) and cross-entropy in nats over `answers`."""
     known = (math.log2(answers) - cross_entropy.double() / math.log(2)).clamp(min=0)
     return Capacity(
         float(is_right.double().sum()) * math.log2(answers), float(known.sum()), trained_parameters, parameters

@@ -1,6 +1,6 @@
-"""Modular addition: does the embedding lie on circles, and does the model use them? Each metric needs its control.
+"""Circles in the embeddings of modular addition, and whether the model uses them. Each metric needs its control.
 
-An untrained model can score near 1 on gradient symmetricity and distance irrelevance: never show one without it.
+An untrained model can score near 1 on gradient symmetricity and distance irrelevance: always show it as their control.
 """
 
 import itertools
@@ -22,19 +22,19 @@ SUMS_AT_ONCE = 4_000
 
 @dataclass(frozen=True)
 class Circles:
-    """Of an embedding of 0 to p - 1."""
+    """Fourier statistics of the embeddings of 0 to p - 1."""
 
     circularity: float  # the mean over the first four components
     by_component: tuple[float, ...]
     spectrum: tuple[float, ...]  # the share of variance of each frequency from 1 to p // 2
-    key_frequencies: tuple[int, ...]  # those that have more than KEY_TIMES their even share, the largest first
+    key_frequencies: tuple[int, ...]  # those with more than KEY_TIMES the uniform share, the largest first
 
 
 KEY_TIMES = 3.0
 
 
 def components(embedding: Float[Tensor, "number width"], count: int = 4) -> Float[Tensor, "number component"]:
-    """The numbers' coordinates on the first principal components."""
+    """Return the numbers' coordinates on the first principal components."""
     centred = (embedding - embedding.mean(dim=0)).double()
     u, s, _ = torch.linalg.svd(centred, full_matrices=False)
     return u[:, :count] * s[:count]
@@ -49,15 +49,15 @@ def circles(embedding: Float[Tensor, "number width"]) -> Circles:
 
 
 def circularity(values: Float[Tensor, " number"]) -> float:
-    """How much of a component is one wave: the largest 2 |sum v_t e^(2 pi i k t / p)|^2 / (p sum v^2), at most 1.
+    """Return a component's largest share in one frequency, max_k 2 |sum v_t e^(2 pi i k t / p)|^2 / (p sum v^2).
 
-    The fastest wave of an even p, which is its own mirror image, counts once, not twice.
+    It is at most 1. The highest frequency of an even p, its own mirror image, counts once, not twice.
     """
     return min(1.0, float(wave_powers(values).max() / (values.double() ** 2).sum()))
 
 
 def wave_powers(values: Float[Tensor, "number *width"]) -> Float[Tensor, "frequency *width"]:
-    """How much of the sum of squares each frequency from 1 to p // 2 has."""
+    """Return the part of the sum of squares in each frequency from 1 to p // 2."""
     count = len(values)
     power = 2 * torch.fft.fft(values.double(), dim=0).abs()[1 : count // 2 + 1] ** 2 / count
     if count % 2 == 0:
@@ -70,7 +70,7 @@ def strongest_frequency(values: Float[Tensor, " number"]) -> int:
 
 
 def circle_pair(places: Float[Tensor, "number component"]) -> tuple[int, int]:
-    """Of some components, the two that are most nearly one wave each, of the same frequency if there are such."""
+    """Return the two components with the highest circularity, of the same frequency if possible."""
     strongest = [strongest_frequency(column) for column in places.T]
     score = [circularity(column) for column in places.T]
     pairs = list(itertools.combinations(range(places.shape[1]), 2))
@@ -78,13 +78,13 @@ def circle_pair(places: Float[Tensor, "number component"]) -> tuple[int, int]:
 
 
 def fourier_spectrum(embedding: Float[Tensor, "number width"]) -> tuple[float, ...]:
-    """The share of all variance that each frequency has."""
+    """Return each frequency's share of the variance."""
     power = wave_powers(embedding).sum(dim=1)
     return tuple((power / power.sum()).tolist())
 
 
 def gradient_symmetricity(model: Model, parameters: Parameters, modulus: int) -> float:
-    """The mean cosine between the gradients of a logit with respect to the two tokens' embeddings."""
+    """Return the mean cosine between the gradients of a logit with respect to the two tokens' embeddings."""
     triples = torch.tensor(random_triples(modulus), device=device_of(parameters))
     leaf: list[Tensor] = []
 
@@ -101,7 +101,7 @@ def gradient_symmetricity(model: Model, parameters: Parameters, modulus: int) ->
 
 
 def random_triples(modulus: int) -> list[tuple[int, int, int]]:
-    """SOURCE: the first hundred of all triples, shuffled by Python's generator with seed 42."""
+    """Return 100 triples. SOURCE: the first of all triples, shuffled by Python's generator with seed 42."""
     order = list(range(modulus**3))
     random.Random(TRIPLES_SEED).shuffle(order)
     return [(index // modulus**2, index // modulus % modulus, index % modulus) for index in order[:TRIPLES]]
@@ -109,7 +109,7 @@ def random_triples(modulus: int) -> list[tuple[int, int, int]]:
 
 @torch.no_grad()
 def distance_irrelevance(model: Model, parameters: Parameters, modulus: int, logit: Logit = "right") -> float:
-    """How much of the logits' spread is left where a - b is fixed: 1 if the difference does not matter."""
+    """Return the share of the logits' spread left at fixed a - b: 1 if the difference does not matter."""
     device = device_of(parameters)
     pairs = torch.tensor(list(itertools.product(range(modulus), repeat=2)), device=device)
     total, distance = pairs.sum(dim=1) % modulus, (pairs[:, 0] - pairs[:, 1]) % modulus

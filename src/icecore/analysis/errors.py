@@ -1,4 +1,4 @@
-"""What a trained model gets wrong: which items, how long they are, and where in an answer."""
+"""Errors of a trained model: by item, by length, and by position in the answer."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,30 +12,30 @@ from icecore.tasks import Batch, Item
 
 @dataclass(frozen=True)
 class ErrorsByLength:
-    """The items whose prompts have one length: how many, and how many of them each seed gets wrong."""
+    """Items with prompts of one length: their number, and each seed's number of errors."""
 
     length: int
     items: int
     wrong: tuple[int, ...]
-    answers: tuple[tuple[int, ...], ...]  # the right ones of those that any seed gets wrong, each once
+    answers: tuple[tuple[int, ...], ...]  # distinct right answers of the items that any seed gets wrong
 
 
 @dataclass(frozen=True)
 class AccuracyByPosition:
-    """The tokens that are scored as an item's first, second, ...: how many, and which share each seed gets right."""
+    """Scored tokens at one position of their items: their number, and each seed's accuracy."""
 
-    position: int  # from 1
+    position: int  # among the item's scored tokens, from 1
     items: int
     accuracy: tuple[float, ...]
 
 
 def wrong_items(predictions: Int64[Tensor, "seed item seq"], batch: Batch) -> Bool[Tensor, "seed item"]:
-    """Whether any scored token of an item is wrong."""
+    """Tell which items have a wrong scored token."""
     return ((predictions != batch.targets) & batch.scored).any(dim=-1)
 
 
 def errors_by_length(items: Sequence[Item], wrong: Bool[Tensor, "seed item"]) -> list[ErrorsByLength]:
-    """Every length, the shortest first."""
+    """Return the errors of every length, the shortest first."""
     places: dict[int, list[int]] = defaultdict(list)
     for place, item in enumerate(items):
         places[len(item.prompt)].append(place)
@@ -49,7 +49,7 @@ def errors_by_length(items: Sequence[Item], wrong: Bool[Tensor, "seed item"]) ->
 
 
 def accuracy_by_position(predictions: Int64[Tensor, "seed item seq"], batch: Batch) -> list[AccuracyByPosition]:
-    """Every place among an item's scored tokens, the first first."""
+    """Return the accuracy at every position among an item's scored tokens, in order."""
     place = batch.scored.cumsum(dim=-1) * batch.scored  # (item, seq): 0 where nothing is scored
     right = predictions == batch.targets
     found: list[AccuracyByPosition] = []

@@ -1,4 +1,4 @@
-"""Mean and covariance of activations, from batches of them: memory does not grow with their number."""
+"""Mean and covariance of activations, accumulated over batches in constant memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from icecore.models import Model, Parameters, device_of, hidden_with
 from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 
-# all: every position, padding too; read: up to the last scored one; scored: those; last: the last scored one.
+# all: every position, padding too; read: up to the last scored one; scored: scored ones; last: the last scored one.
 Positions = Literal["all", "read", "scored", "last"]
 POSITIONS: tuple[Positions, ...] = ("all", "read", "scored", "last")
 ROWS_AT_ONCE = 250
-SCORES_AT_ONCE = 2**26  # of attention in one layer, which long windows have many of
+SCORES_AT_ONCE = 2**26  # attention scores of one layer; long windows have many
 
 
 class Moments:
-    """Of vectors of some width. Sums are float64; products within a batch, centred first, have the vectors' type."""
+    """Mean and covariance of vectors. Sums are float64; products in a batch, centred first, have the vectors' type."""
 
     def __init__(self, width: int, device: torch.device | str = "cpu") -> None:
         self.count = 0
         self.mean = torch.zeros(width, dtype=torch.float64, device=device)
         self.scatter = torch.zeros((width, width), dtype=torch.float64, device=device)
-        self.eigenvectors: Float[Tensor, "width width"] | None = None  # once they are asked for
+        self.eigenvectors: Float[Tensor, "width width"] | None = None  # computed on demand
 
     def add(self, values: Float[Tensor, "item width"]) -> None:
-        """Take in more vectors; SOURCE: Chan, Golub & LeVeque 1979, the update of two sets' moments."""
+        """Add more vectors. SOURCE: Chan, Golub & LeVeque 1979, the update of two sets' moments."""
         if len(values) == 0:
             return
         mean = values.double().mean(dim=0)
@@ -48,28 +48,28 @@ class Moments:
         return self.scatter / max(1, self.count)
 
     def directions(self, count: int) -> Float[Tensor, "width {count}"]:
-        """The eigenvectors of the largest eigenvalues, the first first."""
+        """Return the eigenvectors of the largest eigenvalues, the largest first."""
         vectors = self.eigenvectors
         if vectors is None:
             vectors = self.eigenvectors = torch.linalg.eigh(self.scatter).eigenvectors.flip(1)
         return vectors[:, :count]
 
     def neurons(self, count: int) -> Float[Tensor, "width {count}"]:
-        """The coordinates of largest variance, as unit vectors."""
+        """Return the coordinates of largest variance, as unit vectors."""
         top = self.scatter.diagonal().topk(count).indices
         return torch.eye(len(self.mean), dtype=self.scatter.dtype, device=self.scatter.device)[:, top]
 
 
 @dataclass(frozen=True)
 class Explained:
-    """Shares of variance within the top directions and the top neurons."""
+    """Shares of variance in the top directions and in the top neurons."""
 
     directions: float
     neurons: float
 
 
 def explained(moments: Moments, count: int = 10) -> Explained:
-    """SOURCE: Table 4, with 10 directions."""
+    """Return the explained variance. SOURCE: Table 4, with 10 directions."""
     count = min(count, len(moments.mean))
     total = moments.scatter.trace()
     if total <= 0:
@@ -79,8 +79,11 @@ def explained(moments: Moments, count: int = 10) -> Explained:
 
 
 def streams_of(model: Model) -> tuple[str, ...]:
-    """Return where the residual stream is measured: in a transformer Table 4's Emb, L1, L2, and after the last norm."""
-    require(bool(model.streams), f"{model.name} names no `streams`, activations of (batch, seq, width), to measure")
+    """Return the residual stream's activations: in a transformer Table 4's Emb, L1, L2, and after the final norm."""
+    require(
+        bool(model.streams),
+        f"{model.name} has no residual stream to measure: list (batch, seq, width) activations in `streams`",
+    )
     return model.streams
 
 
@@ -95,7 +98,7 @@ def chosen(batch: Batch, positions: Positions) -> Bool[Tensor, "batch seq"]:
 
 
 def training_items(task: Task, count: int, name: str) -> Batch:
-    """Up to `count` items to train on, the same for every run: of a finite set, at most all of them."""
+    """Return up to `count` training items, the same for every run; of a finite set, at most all of them."""
     train_set = task.train_set()
     return task.sample(count if train_set is None else min(count, len(train_set)), make_generator(0, name))
 
@@ -106,12 +109,12 @@ def moments_of(
     batches: Batch | Iterable[Batch],
     positions: Positions = "read",
 ) -> dict[str, Moments]:
-    """The moments of the residual stream at each place, over the chosen positions of all batches."""
+    """Return the moments of the residual stream by activation, over the chosen positions of all batches."""
     return moments_by_positions(model, parameters, batches, [positions])[positions]
 
 
-def in_parts(batch: Batch) -> Iterator[Batch]:
-    """So few items at a time that what is inside of them fits the memory."""
+def in_chunks(batch: Batch) -> Iterator[Batch]:
+    """Split a batch so that its activations fit in memory."""
     return (batch[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(batch), ROWS_AT_ONCE))
 
 
@@ -122,7 +125,7 @@ def moments_by_positions(
     batches: Batch | Iterable[Batch],
     choices: Sequence[Positions] = POSITIONS,
 ) -> dict[Positions, dict[str, Moments]]:
-    """The same for several choices of positions, from one pass."""
+    """Return `moments_of` for several choices of positions, from one pass."""
     device = device_of(parameters)
     wanted = streams_of(model)
     found: dict[Positions, dict[str, Moments]] = {

@@ -1,4 +1,4 @@
-"""U alone, solved instead of trained: the best linear readout of the untouched random body."""
+"""Only U, solved instead of trained: the best linear readout of the frozen random body."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.analysis.moments import in_parts
+from icecore.analysis.moments import in_chunks
 from icecore.models import Model, Parameters, device_of
 from icecore.tasks import Batch
 
-PENALTIES = tuple(10.0**power for power in range(-8, 3))  # of ridge, times the mean of the features' squares
-KEPT_OUT = 0.1  # of the training items, by which the penalty is chosen
+# Of ridge, times the mean eigenvalue of the features' Gram matrix.
+PENALTIES = tuple(10.0**power for power in range(-8, 3))
+HELD_OUT = 0.1  # of the training items, held out to choose the penalty
 LOGISTIC_ITERATIONS = 300
 LOGISTIC_PENALTY = 1e-6
 
@@ -33,19 +34,19 @@ class Readout:
 def features_of(
     model: Model, parameters: Parameters, batch: Batch
 ) -> tuple[Float[Tensor, "place width"], Int64[Tensor, " place"]]:
-    """What the unembedding would read at scored positions, and what it should say there."""
+    """Return the unembedding's inputs at scored positions, and their targets."""
     device = device_of(parameters)
     found = []
-    for part in in_parts(batch):
+    for part in in_chunks(batch):
         rows = part.to(device)
         found.append(model.hidden(parameters, rows.tokens)[rows.scored])
     return torch.cat(found), batch.targets[batch.scored].to(device)
 
 
 def ridge_readout(model: Model, parameters: Parameters, vocabulary: int, train: Batch, test: Batch) -> Readout:
-    """The least squares to one-hot answers, without a bias, as U has none; the penalty is chosen on items kept out."""
+    """Solve ridge regression to one-hot answers, without a bias, as U has none; held-out items choose the penalty."""
     features, answers = features_of(model, parameters, train)
-    kept = max(1, int(len(features) * (1 - KEPT_OUT)))
+    kept = max(1, int(len(features) * (1 - HELD_OUT)))
     fitted, chosen_by = slice(None, kept), slice(kept, None)
     scored = [
         (accuracy(weights, features[chosen_by], answers[chosen_by]), penalty)
@@ -62,7 +63,7 @@ def solutions(
     vocabulary: int,
     penalties: Sequence[float],
 ) -> list[tuple[float, Float[Tensor, "vocab width"]]]:
-    """The weights for each penalty, by one eigendecomposition."""
+    """Return the weights for each penalty, from one eigendecomposition."""
     x = features.double()
     gram, cross = x.T @ x, x.T @ F.one_hot(answers, vocabulary).double()
     values, vectors = torch.linalg.eigh(gram)
@@ -81,9 +82,9 @@ def logistic_readout(
     test: Batch,
     tell: Callable[[int, int], None] | None = None,
 ) -> Readout:
-    """The least cross-entropy, the loss that U is trained by: convex, so a solver finds its optimum.
+    """Minimize cross-entropy, the loss that U is trained with; it is convex, so a solver finds the optimum.
 
-    `tell` hears how often the loss was computed, and how often at most.
+    `tell` is called with the number of loss evaluations so far, and the most possible.
     """
     most, count = LOGISTIC_ITERATIONS * 5 // 4, 0
     features, answers = features_of(model, parameters, train)

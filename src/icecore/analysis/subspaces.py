@@ -1,4 +1,4 @@
-"""Is the subspace enough? Accuracy when the residual stream keeps, or loses, its top directions: the causal test."""
+"""Causal test of a subspace: accuracy when the residual stream keeps, or loses, its top directions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from icecore.analysis.moments import ROWS_AT_ONCE, Moments
 from icecore.models import Model, Parameters, device_of, hidden_with
 from icecore.tasks import Batch, Task
 
-# directions, neurons: the top ones of the trained model; random: orthonormal ones that know nothing; untrained: the
-# top directions of the same body with its initial embeddings.
+# directions, neurons: the top ones of the trained model; random: random orthonormal ones; untrained: the top
+# directions of the same body with its initial embeddings.
 Basis = Literal["directions", "neurons", "random", "untrained"]
 Mode = Literal["keep", "remove"]
 BASES: tuple[Basis, ...] = ("directions", "neurons", "random", "untrained")
@@ -22,17 +22,17 @@ LOGITS_AT_ONCE = 2**26
 
 @dataclass(frozen=True)
 class Subspace:
-    """Some directions around a mean."""
+    """Orthonormal directions around a mean."""
 
     mean: Float[Tensor, " width"]
     basis: Float[Tensor, "width direction"]
 
     def keep(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
-        """What lies within the directions; elsewhere the mean."""
+        """Project onto the subspace, with the mean elsewhere."""
         return self.mean + self.within(x)
 
     def remove(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
-        """All but that; within the directions the mean."""
+        """Project the subspace out, leaving its mean."""
         return x - self.within(x)
 
     def within(self, x: Float[Tensor, "*places width"]) -> Float[Tensor, "*places width"]:
@@ -55,7 +55,7 @@ def predict_with(
     batch: Batch,
     edits: Mapping[str, Callable[[Tensor], Tensor]],
 ) -> Int64[Tensor, "batch seq"]:
-    """The model's answers when what is computed at some places is changed on the way."""
+    """Return the model's answers with some activations edited."""
 
     def change(name: str, value: Tensor) -> Tensor:
         return edits[name](value) if name in edits else value
@@ -71,7 +71,7 @@ def predict_with(
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy against the number of directions; `shuffled` is against answers of other items, what chance gives."""
+    """Accuracy by number of directions; `shuffled` is that on answers of other items, the chance level."""
 
     basis: str
     mode: str
@@ -94,7 +94,7 @@ def accuracy_curve(
     places: Iterable[str] = (),
     on_count: Callable[[], None] | None = None,
 ) -> Curve:
-    """Edit the stream at `places` (all that `moments` has, if none is named), more and more of it.
+    """Measure accuracy with the residual stream edited at `places` (default: all of `moments` but final).
 
     `on_count` is called after each number of directions.
     """
@@ -117,7 +117,7 @@ def accuracy_curve(
 
 
 def shuffled_answers(batch: Batch) -> Batch:
-    """The same questions with the answers permuted among the scored positions."""
+    """Return the same questions with the answers permuted among the scored positions."""
     targets = batch.targets.clone()
     answers = targets[batch.scored]
     order = torch.randperm(len(answers), generator=torch.Generator().manual_seed(0)).to(answers.device)
@@ -126,6 +126,6 @@ def shuffled_answers(batch: Batch) -> Batch:
 
 
 def counts_up_to(width: int) -> tuple[int, ...]:
-    """1, 2, 5, 10, 20, 50, ... and the whole width."""
+    """Return 1, 2, 5, 10, 20, 50, ... and the whole width."""
     steps = [digit * 10**power for power in range(5) for digit in (1, 2, 5)]
     return (*(count for count in steps if count < width), width)

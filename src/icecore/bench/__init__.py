@@ -1,1 +1,1 @@
-"""Speed, as a ratio measured in one run on one machine."""
+"""Benchmarks: speed as a ratio, measured in one run on one machine."""

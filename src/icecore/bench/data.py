@@ -1,4 +1,4 @@
-"""How fast batches are sampled, against the plain Python reference of the same distribution."""
+"""Speed of sampling batches, against the plain Python reference of the same distribution."""
 
 import random
 import time
@@ -9,13 +9,13 @@ from icecore.seeding import make_generator
 from icecore.tasks import TASKS
 from icecore.tasks.plain import PlainTask
 
-BLOCK = 32_768  # items a call: training draws many batches at once
+BLOCK = 32_768  # items per call: training draws many batches at once
 PLAIN_BLOCK = 2_000
 
 
 @dataclass(frozen=True)
 class DataRate:
-    """Items to train on per second, test items rejected, of the sampler and of its reference."""
+    """Training items per second, test items rejected, of the sampler and of its reference."""
 
     task: str
     items_per_s: float
@@ -27,7 +27,7 @@ class DataRate:
 
 
 def streaming_tasks() -> list[PlainTask]:
-    """The tasks whose items are drawn afresh (imitation's cost is its target model's, not its data's)."""
+    """Return the tasks that draw fresh items, except imitation, whose cost is its target model."""
     return [
         task_class()
         for task_class in TASKS.values()
@@ -36,7 +36,7 @@ def streaming_tasks() -> list[PlainTask]:
 
 
 def bench_data(rounds: int = 40) -> Iterator[DataRate]:
-    """One row a task. Both ways take turns, so that a busy moment of the machine hits both; best round of each."""
+    """Yield one row per task: the best round of each. Rounds alternate, so that other load affects both."""
     for task in streaming_tasks():
         generator = make_generator(0, "bench")
         stream = task.plain_stream(random.Random(0))

@@ -1,4 +1,4 @@
-"""Speed of language modeling: tokens a second, beside the rate of matrix products and Hugging Face's GPT-2."""
+"""Speed of language modeling: tokens per second, beside the rate of matrix products and Hugging Face's GPT-2."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from icecore.models import Transformer
 from icecore.tasks import Batch, Task
 from icecore.training import Precision, RunConfig, config_of
 
-LARGE = {"cuda": 8192, "cpu": 1024}  # rows and columns of the product that the rate is measured with
+LARGE = {"cuda": 8192, "cpu": 1024}  # rows and columns of the product that measures the rate
 
 
 @dataclass(frozen=True)
 class RandomText(Task):
-    """Windows of uniformly random tokens: as fast to train on as any text, and at hand everywhere."""
+    """Windows of uniformly random tokens: as fast to train on as any text, and always available."""
 
     window: int = 512
     vocabulary: int = 10_000
@@ -46,29 +46,29 @@ class RandomText(Task):
 
 @dataclass(frozen=True)
 class LanguageRate:
-    """One row; every time is in ms for one step of one seed."""
+    """One row; every time is in ms per step of one seed."""
 
     width: int
     layers: int
     trainable: str
     precision: str
-    tokens: int  # of a step
+    tokens: int  # per step
     ms_per_step: float
     tokens_per_second: float
-    peak_gb: float | None  # of the GPU's memory
-    gflop: float  # of a step's matrix products, attention's among them
+    peak_gb: float | None  # of GPU memory
+    gflop: float  # of matrix products per step, with attention
     product_tflops: float  # of a large product, measured in this run
     share_of_product_rate: float
     lower_bound_ms: float  # the matrix products alone, without attention
     reference_ms: float | None  # None: out of memory
-    huggingface_ms: float | None  # in bfloat16 by autocast on a GPU
+    huggingface_ms: float | None  # on a GPU in bfloat16 by autocast
 
 
 Case = tuple[Transformer, str]
 
 
 def cases_for(device: torch.device, width: int | None, layers: int | None) -> list[Case]:
-    """The paper's model, Random and Normal; on the CPU a narrow one."""
+    """Return the paper's model, Random and Normal; on the CPU a narrow one."""
     chosen = width or (512 if device.type == "cuda" else 64)
     model = Transformer(width=chosen, layers=layers or 4, heads=8)
     return [(model, "embeddings"), (model, "all")]
@@ -77,7 +77,7 @@ def cases_for(device: torch.device, width: int | None, layers: int | None) -> li
 def bench_language(
     cases: list[Case], device: torch.device, precision: Precision, seconds: float
 ) -> Iterator[LanguageRate]:
-    """One row a case; each of the three ways runs for about `seconds`."""
+    """Yield one row per case; each implementation runs for about `seconds`."""
     with precision.in_matrix_products():
         side = LARGE[device.type]
         large = Product(1, side, side, side, precision.dtype)
@@ -121,7 +121,7 @@ def bench_case(
 
 
 def ms_if_it_fits(make: Callable[[], Callable[[], None]], seconds: float, device: torch.device) -> float | None:
-    """Of the widest models, only ours may have room."""
+    """Return ms per step, or None if out of memory, as the others may be at large widths."""
     try:
         return 1e3 * seconds_per_call(make(), seconds, device)
     except torch.OutOfMemoryError:
@@ -129,12 +129,12 @@ def ms_if_it_fits(make: Callable[[], Callable[[], None]], seconds: float, device
 
 
 def attention_operations(model: Transformer, batch: int, window: int) -> int:
-    """Two products forward and five backward in each layer, of which causality needs half."""
+    """Count two products forward and five backward per layer, half of each because of causality."""
     return 7 * model.layers * batch * model.width * window**2
 
 
 def huggingface_step(config: RunConfig, task: RandomText, device: torch.device) -> Callable[[], None]:
-    """A step of `GPT2LMHeadModel` as a careful user takes it: fused attention, on a GPU in bfloat16 by autocast."""
+    """Return a careful user's step of `GPT2LMHeadModel`: fused attention, on a GPU in bfloat16 by autocast."""
     network = gpt2_without_cache(config.model, config.dims)
     torch.nn.Module.to(network, device)
     update = updates(network, config.trainable, config.training)

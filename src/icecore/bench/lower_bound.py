@@ -1,4 +1,4 @@
-"""What a step cannot be faster than: its matrix products, each at the rate of this machine at its own shape."""
+"""Lower bound of a step's time: its matrix products, each timed on this machine at its own shape."""
 
 import math
 import time
@@ -29,7 +29,7 @@ class Product:
 
 
 class ProductsOf(TorchDispatchMode):
-    """Counts the matrix products that are called inside of it."""
+    """Counts the matrix products called within the context."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ def operations(counts: Counter[Product]) -> int:
 
 
 def lower_bound_seconds(counts: Counter[Product], device: torch.device) -> float:
-    """The time of the products alone, measured one shape after another."""
+    """Return the time of the products alone, measured one shape after another."""
     return math.fsum(count * seconds_of(product, device) for product, count in counts.items())
 
 
@@ -77,7 +77,7 @@ def seconds_of(product: Product, device: torch.device) -> float:
 
 
 def captured_seconds(function: Callable[[], object]) -> float:
-    """Of a call on a GPU, without the host's part."""
+    """Return the seconds of a call on a GPU, without host overhead."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

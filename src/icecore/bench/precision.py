@@ -1,4 +1,4 @@
-"""Whether a faster precision changes what a run ends with: the same seeds, trained twice."""
+"""Effect of a faster precision on final results: the same seeds, trained twice."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from icecore.models import Transformer
 from icecore.tasks import make_task
 from icecore.training import Precision, train
 
-WIDTHS = {16: 10, 128: 3, 512: 2, 1024: 1}  # and how many seeds
+WIDTHS = {16: 10, 128: 3, 512: 2, 1024: 1}  # width: number of seeds
 TRAINED_WIDTHS = (128, 16)  # of full training, which costs more
 
 
@@ -28,12 +28,12 @@ class Agreement:
 
 
 def pairs() -> list[tuple[int, str]]:
-    """The quick ones first."""
+    """Return widths and trainable sets, the fastest first."""
     return [(width, "all") for width in TRAINED_WIDTHS] + [(width, "embeddings") for width in WIDTHS]
 
 
 def bench_precision(task: str, steps: int, device: str, precision: Precision) -> Iterator[Agreement]:
-    """One row for each width and for what trains."""
+    """Yield one row per width and trainable set."""
     made = make_task(task)
     for width, trainable in pairs():
         model, seeds = Transformer(width=width), WIDTHS[width]

@@ -1,4 +1,4 @@
-"""Where the time of a step goes, by kind of kernel: of the reference and of ours."""
+"""Time of a step by kind of kernel, for the reference and for ours."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from icecore.bench.train import Case, OurSteps, config_for, reference_steps, seconds_per_call, wait
 from icecore.training import Precision
 
-# The first that a kernel's name has in it; on the CPU, an operator's name.
+# The first pattern found in a kernel's name counts; on the CPU, in an operator's name.
 KINDS = {
     "matrix products": r"gemm|cutlass|cublas|nvjet|xmma|gemv|splitk|mm$|linear",
     "LSTM cells": r"LSTM|lstm|RNN|rnn",
@@ -30,12 +30,12 @@ KINDS = {
     "copies, gathers, fills": r"[Cc]opy|Mem|[Cc]at|[Gg]ather|index|[Ff]ill|embedding|zero|clone|scatter",
 }
 REST = "the rest"
-TOP, LONGEST_NAME = 30, 120  # kernels that are listed by name
+TOP, LONGEST_NAME = 30, 120  # kernels listed by name
 
 
 @dataclass(frozen=True)
 class Profile:
-    """us for one step of all seeds: wall time, kernels by kind, and the kernels that take most."""
+    """us per step of all seeds: wall time, kernels by kind, and the slowest kernels."""
 
     task: str
     model: str
@@ -50,7 +50,7 @@ class Profile:
 
 
 def profile_case(case: Case, device: torch.device, precision: Precision) -> Iterator[Profile]:
-    """The reference, in float32 and padded; then ours."""
+    """Yield the profile of the reference, in float32 and padded, then ours."""
     config = config_for(case, precision)
     with Precision.fp32.in_matrix_products():
         yield profile_steps(case, "reference", Precision.fp32, reference_steps(config, device), 1, device)
@@ -63,7 +63,7 @@ def profile_case(case: Case, device: torch.device, precision: Precision) -> Iter
 def profile_steps(
     case: Case, way: str, precision: Precision, take: Callable[[], None], steps: int, device: torch.device
 ) -> Profile:
-    """Of what takes `steps` steps a call."""
+    """Profile a function that takes `steps` steps per call."""
     wall = seconds_per_call(take, 0.3, device) / steps
     by_name = kernel_times(take, device)
     by_kind = dict.fromkeys([*KINDS, REST], 0.0)
@@ -81,7 +81,7 @@ def profile_steps(
 
 
 def kernel_times(take: Callable[[], None], device: torch.device) -> Counter[str]:
-    """us of each kernel, or of each operator of the CPU without what it calls."""
+    """Return us per kernel; on the CPU, per operator without its callees."""
     is_gpu = device.type == "cuda"
     activity = ProfilerActivity.CUDA if is_gpu else ProfilerActivity.CPU
     with without_messages(), profile(activities=[activity]) as found:
@@ -95,7 +95,7 @@ def kernel_times(take: Callable[[], None], device: torch.device) -> Counter[str]
 
 @contextlib.contextmanager
 def without_messages() -> Iterator[None]:
-    """Drop what the profiler's library writes to standard error while the block runs."""
+    """Silence the profiler library's standard error."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:

@@ -29,7 +29,7 @@ FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
 
 @dataclass(frozen=True)
 class Case:
-    """What is timed, with the paper's batch."""
+    """A timed configuration, with the paper's batch."""
 
     task: str
     model: str = "transformer"
@@ -62,7 +62,7 @@ CPU_CASES = (
 
 @dataclass(frozen=True)
 class TrainRate:
-    """One row; every time is in ms for one step of one seed."""
+    """One row; every time is in ms per step of one seed."""
 
     task: str
     model: str
@@ -72,8 +72,8 @@ class TrainRate:
     batch: int
     precision: str
     ms_per_seed_step: float
-    peak_gb: float | None  # of the GPU's memory
-    gflop: float  # of the matrix products of one seed's step
+    peak_gb: float | None  # of GPU memory
+    gflop: float  # of matrix products per step of one seed
     lower_bound_ms: float
     reference_ms: float
     huggingface_ms: float
@@ -89,7 +89,7 @@ def cases_for(device: torch.device, task: str | None = None, width: int | None =
 
 
 def bench_train(cases: list[Case], device: torch.device, precision: Precision, seconds: float) -> Iterator[TrainRate]:
-    """One row a case; each of the three ways runs for about `seconds`."""
+    """Yield one row per case; each implementation runs for about `seconds`."""
     for case in cases:
         yield bench_case(case, device, precision, seconds)
         if device.type == "cuda":
@@ -97,7 +97,7 @@ def bench_train(cases: list[Case], device: torch.device, precision: Precision, s
 
 
 def config_for(case: Case, precision: Precision) -> RunConfig:
-    """The paper's, but longer than any bench."""
+    """Return the paper's config, with more steps than any benchmark takes."""
     return config_of(*case.make(), case.trainable, case.seeds, precision=precision, steps=200_000)
 
 
@@ -129,7 +129,7 @@ def bench_case(case: Case, device: torch.device, precision: Precision, seconds: 
 
 
 def reference_steps(config: RunConfig, device: torch.device) -> Callable[[], None]:
-    """Takes one more step of the reference, each time it is called."""
+    """Return a function that takes one step of the reference per call."""
     population = Population(config.model, config.dims, config.seeds, config.trainable, device, engine=ReferenceEngine)
     steps = Steps(population, config.training)
     stream = Stream(config.task, config.training.batch, config.data_seed, device)
@@ -138,7 +138,7 @@ def reference_steps(config: RunConfig, device: torch.device) -> Callable[[], Non
 
 
 class OurSteps:
-    """Takes more steps, as `icecore train` does: on a GPU a whole block, so that the making of data has its share."""
+    """Takes steps as `icecore train` does: on a GPU a whole block per call, so that data generation is included."""
 
     def __init__(self, config: RunConfig, device: torch.device) -> None:
         self.trainer = Trainer(config, device)
@@ -148,7 +148,7 @@ class OurSteps:
         self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
 
     def warm_up(self) -> None:
-        """On a GPU, until some blocks in a row bring no size that has no graph yet."""
+        """Take steps; on a GPU, until several blocks in a row need no new CUDA graph."""
         self()
         replay, quiet = self.trainer.replay, 0
         while replay is not None and quiet < QUIET_BLOCKS:
@@ -158,7 +158,7 @@ class OurSteps:
 
 
 def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[float, float | None, Counter[Product]]:
-    """Seconds a step, peak memory in GB, and a step's matrix products."""
+    """Return seconds per step, peak memory in GB, and a step's matrix products."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with Precision(config.precision).in_matrix_products():
@@ -166,7 +166,7 @@ def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[
         first = ours.trainer.batches.at(0)
         (batch,) = first.step(first.index)
         counts = products_in(lambda: ours.trainer.steps.take(batch))
-        tokens = int(ours.trainer.batches.stream.batch_at(0).lengths.sum())  # that are read
+        tokens = int(ours.trainer.batches.stream.batch_at(0).lengths.sum())  # without padding
         hidden = ours.trainer.population.groups[0].network.hidden_products(tokens)
         dtype = Precision(config.precision).dtype
         counts += Counter({Product(1, *shape, dtype): count for shape, count in hidden.items()})
@@ -177,7 +177,7 @@ def time_ours(config: RunConfig, device: torch.device, seconds: float) -> tuple[
 
 
 def seconds_per_call(function: Callable[[], None], seconds: float, device: torch.device, warm_up: bool = True) -> float:
-    """The median of at least three calls that together take about `seconds`."""
+    """Return the median of at least three calls that together take about `seconds`."""
     if warm_up:
         function()
     times: list[float] = []

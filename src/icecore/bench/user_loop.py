@@ -1,4 +1,4 @@
-"""The loop that a careful user writes today: a library's model, float32, padded batches, items from plain Python."""
+"""A careful user's training loop: a library's model, float32, padded batches, items from plain Python."""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ from icecore.training import TrainingConfig
 def user_step(
     task: Task, model: Model, dims: ModelDims, trainable: str, training: TrainingConfig, device: torch.device
 ) -> Callable[[], None]:
-    """A function that takes one training step of one seed; `trainable` is embeddings or all."""
+    """Return a function that takes one training step of one seed; `trainable` is embeddings or all."""
     require(model.name in NETWORKS, f"a user's loop has no network for {model.name}; there are {', '.join(NETWORKS)}")
     network = NETWORKS[model.name](model, dims)
     nn.Module.to(network, device)
@@ -38,7 +38,7 @@ def user_step(
 
 
 def updates(network: nn.Module, trainable: str, training: TrainingConfig) -> Callable[[Tensor], None]:
-    """A function that takes the step of a loss; what does not train is frozen."""
+    """Freeze what is not trainable; return a function that takes an optimizer step on a loss."""
     if trainable == "embeddings":
         for name, parameter in network.named_parameters():
             parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
@@ -79,12 +79,12 @@ class Recurrent(nn.Module):
         return self.output(self.body(self.embedding(tokens))[0])
 
 
-# What a user would take for a model, by its name.
+# The user's network, by the model's name.
 NETWORKS: dict[str, Callable[[Model, ModelDims], nn.Module]] = {"transformer": gpt2_without_cache, "lstm": Recurrent}
 
 
 def items_of(task: Task) -> Iterator[Item]:
-    """Endless items to train on, one by one."""
+    """Yield training items one by one, without end."""
     rng = random.Random(0)
     if isinstance(task, PlainTask):
         yield from task.plain_stream(rng)
@@ -97,9 +97,9 @@ def items_of(task: Task) -> Iterator[Item]:
 
 
 def padded(items: Sequence[Item], length: int) -> tuple[Tensor, list[int], list[int], Tensor]:
-    """Tokens, the rows and columns of scored positions, and what is predicted there.
+    """Return tokens, the rows and columns of scored positions, and their targets.
 
-    Answers of several tokens are fed back, as in training with the true beginning given.
+    Answers of several tokens are teacher-forced, as in training.
     """
     tokens, rows, columns, targets = [], [], [], []
     for row, (prompt, answer) in enumerate(items):

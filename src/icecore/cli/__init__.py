@@ -1,4 +1,4 @@
-"""The command line: it parses, prints and exits; everything else is the library's.
+"""The command line. It parses, prints and exits; the library does everything else.
 
 Modules that import torch are imported inside the commands, so that `icecore --help` is instant.
 """
@@ -36,13 +36,16 @@ from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.cli.sweeps import SAID
 from icecore.errors import InputError, Interrupted, is_out_of_memory
 
-USAGE_ERROR = typer.BadParameter.__base__  # typer has its click inside since 0.26 and beside it before
+USAGE_ERROR = typer.BadParameter.__base__  # typer bundles click since 0.26 and imported it before
 
 app = typer.Typer(
     name="icecore",
     help="What can a random transformer already do? Freeze a random body, train only the embeddings.\n\n"
-    "Start with [bold]icecore demo[/bold], then [bold]icecore train needle --width 64 --init matched[/bold], then "
-    "[bold]icecore compare --help[/bold] for a task of your own.",
+    "Start with [bold]icecore demo[/bold]. Then:\n\n"
+    "icecore train needle --width 64 --init matched --steps 1000 --batch 128\n"
+    "icecore compare my_task.py:MyTask --widths 16,64\n"
+    "icecore reproduce --list\n\n"
+    "Flags and examples of a command: [bold]icecore COMMAND --help[/bold].",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -104,12 +107,12 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 2 with one line that says what to do, or 130 when interrupted."""
+    """Run one command and return its exit code: 0, 2 after a one-line error, 130 after an interrupt."""
     SAID.clear()
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
-        if code == 130:  # newer typers turn an interrupt into this code themselves
+        if code == 130:  # newer typer versions turn an interrupt into this code
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except InputError as error:
@@ -123,21 +126,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, OSError):
             return fail(f"your file called sys.exit({error.code}); remove the call")
-        drop_output()  # the reader, `head` say, has seen enough; click exits then by itself
+        drop_output()  # the reader, such as `head`, closed the pipe; click then exits by itself
         return 0
     except OSError as error:
         drop_output()
         return fail(in_words(error))
     except Exception as error:
         if USAGE_ERROR is not None and isinstance(error, USAGE_ERROR):
-            return fail(error.format_message() or "name what to do; see --help")  # type: ignore[attr-defined]
+            return fail(error.format_message() or "name a command; see --help")  # type: ignore[attr-defined]
         if is_out_of_memory(error):
-            return fail("out of memory; take a smaller size")
+            return fail("out of memory; use a smaller size")
         raise
 
 
 def drop_output() -> None:
-    """What standard output could not take is not tried again when the process ends."""
+    """Send standard output to /dev/null, so that Python does not flush it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -146,7 +149,7 @@ def in_words(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ESTALE) and error.filename is not None:
         return f"{error.filename} is gone ({reason}); was it moved or deleted meanwhile? run the command again"
-    return f"cannot write the output: {reason}; free the disk, or write elsewhere"
+    return f"cannot write the output: {reason}; free disk space, or write elsewhere"
 
 
 def fail(message: str) -> int:

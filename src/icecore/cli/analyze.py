@@ -1,4 +1,4 @@
-"""`icecore analyze`: context inside a run."""
+"""`icecore analyze`: look inside a trained run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.output import JSON_OPTION, print_json, print_table
 from icecore.cli.progress import stage_progress
 from icecore.cli.run_folders import RUN, require_elsewhere
@@ -19,40 +20,55 @@ def analyze_command(
     run: Path = RUN,
     what: str | None = typer.Option(
         None,
-        help="variance, causal, attention, modular, readout, capacity, or FILE.py:FUNCTION, with commas. Default: what "
-        "fits the task.",
+        help="variance, causal, attention, modular, readout, capacity, or FILE.py:FUNCTION, with commas. Default: all "
+        "that fit the run.",
     ),
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
     positions: str = typer.Option(
-        "read", help="Which activations: read (up to the last scored position), all (padding too), scored, last."
+        "read", help="Which positions: read (up to the last scored one), all (padding too), scored, last."
     ),
-    prompt: str | None = typer.Option(None, help="Of attention: a prompt in the task's notation, such as 'a 1 b 2 a'."),
-    items: int = typer.Option(1000, min=1, help="Of causal, attention and functions of yours: how many test items."),
+    prompt: str | None = typer.Option(
+        None, help="For attention: a prompt in the task's notation, such as 'a 1 b 2 a'."
+    ),
+    items: int = typer.Option(1000, min=1, help="For causal, attention and your functions: number of test items."),
     activation: str | None = typer.Option(
         None,
-        help="For causal: edit only this activation, such as embedding or block0.stream. Default: the whole stream.",
+        help="For causal: edit only this activation, such as embedding or block0.stream. Default: the whole residual "
+        "stream.",
     ),
     components: str | None = typer.Option(
-        None, help="Of modular's figure: two principal components, such as 1,3. Default: the most circular pair."
+        None, help="For modular: draw two principal components, such as 1,3. Default: the most circular pair."
     ),
-    figures: Path | None = typer.Option(None, help="Also draw figures into this folder, as PNG and PDF."),
+    figures: Path | None = typer.Option(
+        None, help="Also draw figures into this folder, as PNG and PDF.", rich_help_panel=OUTPUT_PANEL
+    ),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
+    out: Path | None = typer.Option(
+        None, help="Also write the JSON to this file, with commit, command and device.", rich_help_panel=OUTPUT_PANEL
+    ),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Look inside a trained run. Every measurement has its control beside it: the same body before training.
+    """Measure what is inside a trained run, with the same body before training as a control.
 
-    variance: how much of the residual stream its top 10 directions and neurons hold (Table 4). causal: accuracy when
-    the stream keeps, or loses, its top k directions. attention: the heads that context things up (Figure 2). modular:
-    circles in the embedding of modular addition (Figure 3). readout: the best that an unembedding alone can do,
-    solved. capacity: memorized bits (Table 3).
+    [bold]Examples[/bold]
 
-    FILE.py:FUNCTION is a measurement of your own: a function of (model, parameters, batch) that gives a number, or a
-    dict of them. It is called with the trained parameters and with those before training.
+    icecore analyze runs/needle/0123456789ab --figures figures
+    icecore analyze RUN --what attention --prompt 'a 1 b 2 a'
+    icecore analyze RUN --what variance,my_measurement.py:my_function
+
+    [bold]variance[/bold]: share of the residual stream's variance in its top 10 directions and neurons (Table 4).
+    [bold]causal[/bold]: accuracy when the residual stream keeps, or loses, its top k directions.
+    [bold]attention[/bold]: heads that look up earlier tokens (Figure 2).
+    [bold]modular[/bold]: circles in the embeddings of modular addition (Figure 3).
+    [bold]readout[/bold]: the best unembedding for the untrained body, solved by regression.
+    [bold]capacity[/bold]: memorized bits (Table 3).
+
+    A function of yours takes (model, parameters, batch) and returns a number, or a dict of numbers. It is called with
+    the trained and with the initial parameters.
     """
     from icecore.analysis.moments import POSITIONS
     from icecore.process import configure_process
-    from icecore.reporting.inside import AnalysisContext, AnalysisOptions, AnalyzedRun, chosen, draw, look_inside
+    from icecore.reporting.inside import AnalysisContext, AnalysisOptions, AnalyzedRun, analyze_run, chosen, draw
     from icecore.store import provenance, remember_source, require_writable, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
@@ -70,7 +86,7 @@ def analyze_command(
     with stage_progress() as on_progress:
         options = AnalysisOptions(positions, items, activation, prompt, pair)
         context = AnalysisContext(analyzed, options, on_progress)
-        found = dict(look_inside(context, analyses.values()))
+        found = dict(analyze_run(context, analyses.values()))
     files: list[Path] = []
     if figures is not None:
         try:
@@ -90,7 +106,7 @@ def analyze_command(
 
 
 def show(analyses: "Mapping[str, Analysis]", found: "Mapping[str, Result]") -> None:
-    """The tables of each analysis."""
+    """Print the tables of each analysis."""
     for name, result in found.items():
         for table in analyses[name].tables(result):
             print_table(table)

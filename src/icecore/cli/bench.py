@@ -1,4 +1,4 @@
-"""`icecore bench`: speed, each figure beside what it is compared with."""
+"""`icecore bench`: speed, beside lower bounds and references."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from icecore.cli.options import DEVICE, OUTPUT_PANEL, RUN_PANEL
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
 from icecore.cli.settings import checked_task
 from icecore.errors import require
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from icecore.bench.train import Case
     from icecore.training import Precision
 
-Row = TypeVar("Row")  # a dataclass of one line of a bench
+Row = TypeVar("Row")  # a dataclass: one row of a bench
 
 
 class What(StrEnum):
@@ -32,7 +33,7 @@ class What(StrEnum):
 
 
 ON_A_DEVICE = ("device", "precision", "out")
-FLAGS = {  # that are not of all
+FLAGS = {  # those that not every --what takes
     What.data: (),
     What.train: ("task", "width", "seconds", *ON_A_DEVICE),
     What.precision: ("task", "steps", *ON_A_DEVICE),
@@ -43,27 +44,38 @@ FLAGS = {  # that are not of all
 
 def command(
     context: typer.Context,
-    what: What = typer.Option(
-        What.train,
-        help="train: a training step. data: the sampling of training items. precision: whether the same seeds end "
-        "alike in fp32 and in --precision (bf16). profile: where a step's time goes, by kind of kernel, ours and the "
-        "reference's. language: a step of language modeling, in tokens a second.",
+    what: What = typer.Option(What.train, help="What to time; see above."),
+    task: str | None = typer.Option(
+        None, help="For train, precision and profile: only this task. Default for precision: needle."
     ),
-    task: str | None = typer.Option(None, help="This task alone (precision: default needle)."),
-    width: int | None = typer.Option(None, help="Of train, profile and language: this width alone."),
-    layers: int | None = typer.Option(None, min=1, help="Of language: so many layers."),
-    steps: int = typer.Option(1000, min=1, help="Of precision: how long to train."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
-    seconds: float = typer.Option(1.0, min=0.0, help="Of train and language: about how long to run each way of a row."),
-    out: Path | None = typer.Option(None, help="Also write the JSON here, with commit, command and device."),
+    width: int | None = typer.Option(None, help="For train, profile and language: only this width."),
+    layers: int | None = typer.Option(None, min=1, help="For language: number of layers."),
+    steps: int = typer.Option(1000, min=1, help="For precision: training steps."),
+    device: str = DEVICE,
+    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16.", rich_help_panel=RUN_PANEL),
+    seconds: float = typer.Option(
+        1.0, min=0.0, help="For train and language: about how long to time each implementation."
+    ),
+    out: Path | None = typer.Option(
+        None, help="Also write the JSON to this file, with commit, command and device.", rich_help_panel=OUTPUT_PANEL
+    ),
     json: bool = JSON_OPTION,
 ) -> None:
     """Time icecore against its references, in one run on this machine.
 
-    For a training step, beside ours: the lower bound (its matrix products alone, measured at their shapes), the
-    reference implementation (the model as it is written, float32, padded), and a user's own loop (GPT2LMHeadModel or
-    torch's LSTM, float32, padded, items from plain Python; needs the extra huggingface). All in ms per step and seed.
+    [bold]Examples[/bold]
+
+    icecore bench --task needle --width 64
+    icecore bench --what profile --task needle --width 64
+    icecore bench --what language --out language.json
+
+    [bold]train[/bold]: a training step, in ms per step and seed. Beside it: the lower bound (its matrix products
+    alone, measured at their shapes), the reference implementation (the plain model, float32, padded), and a user's
+    own loop (GPT2LMHeadModel or torch's LSTM, float32, padded, items from plain Python; needs the extra huggingface).
+
+    [bold]data[/bold]: sampling of training items. [bold]precision[/bold]: final accuracy of the same seeds in fp32 and
+    in --precision (bf16). [bold]profile[/bold]: time of a step by kind of kernel, ours and the reference's.
+    [bold]language[/bold]: a training step of language modeling, in tokens per second.
     """
     from icecore.process import configure_process
     from icecore.store import remember_source, require_writable
@@ -71,7 +83,7 @@ def command(
     for flag in ("task", "width", "layers", "steps", "seconds", *ON_A_DEVICE):
         source = context.get_parameter_source(flag)
         is_given = source is not None and source.name == "COMMANDLINE"
-        require(not is_given or flag in FLAGS[what], f"--{flag} is not of --what {what}; drop it")
+        require(not is_given or flag in FLAGS[what], f"--{flag} does not apply to --what {what}; drop it")
     if out is not None:
         require_writable(out)
     configure_process()
@@ -117,7 +129,7 @@ def what_to_time(
 def kept_rows(
     made: Iterator[Row], total: int, label: str, device: str, out: Path | None, json: bool
 ) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Return the rows, also as JSON has them; each is written to `out` at once, and with `json` printed in the end."""
+    """Return the rows, and as dicts. `out` is rewritten after each row; `json` prints all of them at the end."""
     from icecore.store import provenance, write_json
 
     rows: list[Row] = []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, format_of, print_json, print_table
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
@@ -36,18 +37,28 @@ def claims_command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
     grid: bool = GRID,
-    summary: bool = typer.Option(False, "--summary", help="A row for each table or figure: how many numbers agree."),
+    summary: bool = typer.Option(
+        False,
+        "--summary",
+        help="One row per table or figure: how many numbers agree.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
     by_preset: bool = typer.Option(
-        False, "--by-preset", help="As --grid, with a row for every preset that was run, where its settings differ."
+        False,
+        "--by-preset",
+        help="Like --grid, with a row for every preset that was run and has other settings.",
+        rich_help_panel=OUTPUT_PANEL,
     ),
 ) -> None:
-    """Put the paper's numbers beside ours, from stored results; train nothing.
+    """Show the paper's numbers beside ours, from stored results.
 
     [bold]Examples[/bold]
 
     icecore claims --summary
     icecore claims table1 --grid
     icecore claims table1 table2 --csv > claims.csv
+
+    Nothing is trained; icecore reproduce trains missing runs. Without a NAME, all tables and figures are shown.
     """
     require_preset(preset)
     require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
@@ -70,17 +81,23 @@ def claims_command(
 
 
 def require_results(folder: Path, scale: ScaleName) -> None:
-    """Raise if there is nothing to read: claims would all be "not run"."""
+    """Raise unless the folder exists: without it, all claims would be "not run"."""
     way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
     require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
 
 
 def merge_command(
-    sources: list[Path] = typer.Argument(..., help="Folders with records, such as those of other machines."),
+    sources: list[Path] = typer.Argument(..., help="Folders with records of other machines."),
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Merge records of other machines; skip duplicates, abort on conflict."""
+    """Merge records of other machines; skip duplicates, abort on conflict.
+
+    [bold]Examples[/bold]
+
+    icecore results merge ../other-machine/results
+    icecore results merge gpu1/results gpu2/results --results results
+    """
     from icecore.store import INSIDE, Records
 
     theirs = [Records(source, warn) for source in sources]
@@ -119,14 +136,16 @@ def show_claims(
             own = [claim for claim in claims if claim.name == name]
             print_table(grid_of(own, f"{name} {title}: our median (the paper's)"), format)
         return
-    title = f"Test accuracy, or share of variance, in %, or what the cell says {title}: the paper's number, our median"
+    title = f"Test accuracy or share of variance in %, unless the cell says otherwise {title}: the paper's, our median"
     print_table(claim_table(claims, title), format)
     if format is Format.csv:
         return
     for note in notes_on_pooling(names, evidence):
         print(note)
     for each in spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence)):
-        print(f"{each.runs} runs, {each.seconds / 60:,.1f} minutes of {each.device}, runs side by side counted each")
+        print(
+            f"{each.runs} runs, {each.seconds / 60:,.1f} minutes of {each.device}, concurrent runs counted separately"
+        )
 
 
 def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, format: Format) -> None:

@@ -57,7 +57,7 @@ def command(
         rich_help_panel=MODEL_PANEL,
     ),
     widths: str | None = typer.Option(
-        None, help="Such as 16,64,256. Default: the paper's width, mostly 1024.", rich_help_panel=MODEL_PANEL
+        None, help="Widths, such as 16,64,256. Default: the paper's, mostly 1024.", rich_help_panel=MODEL_PANEL
     ),
     layers: int | None = LAYERS,
     heads: int | None = HEADS,
@@ -76,14 +76,12 @@ def command(
     warmup_steps: int | None = WARMUP_STEPS,
     schedule: str | None = SCHEDULE,
     clip: float | None = CLIP,
-    seeds: str = typer.Option(
-        "3", help="For each cell, how many seeds (10) or which (0,3,7).", rich_help_panel=RUN_PANEL
-    ),
+    seeds: str = typer.Option("3", help="Seeds per cell: how many (10), or which (0,3,7).", rich_help_panel=RUN_PANEL),
     device: str = DEVICE,
     precision: str = PRECISION,
     out: Path = typer.Option(
         Path("runs"),
-        help="Where runs and their records are saved; what is there is not repeated.",
+        help="Where runs and records are saved; recorded runs are not repeated.",
         rich_help_panel=RUN_PANEL,
     ),
     dry_run: bool = typer.Option(
@@ -99,16 +97,16 @@ def command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """Compare on one task what a random body can do: baselines, the unembedding alone, embeddings, everything.
+    """Compare trainable sets on one task: the unembedding, the embeddings, everything; with baselines.
 
     [bold]Examples[/bold]
 
     icecore compare needle --widths 16,64,256 --init matched --figure widths.png
     icecore compare my_task.py:MyTask --widths 16,64 --steps 1000 --batch 128
-    icecore compare needle --model transformer --model my_body.py:MyBody --widths 64
+    icecore compare needle --model lstm --model my_body.py:MyBody --widths 64
 
-    In the table "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. Settings of the task, and of
-    bodies of yours, are flags. Recorded runs are not repeated; a killed comparison continues with the same command.
+    In the table, "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. Settings of the task and of
+    your own bodies are flags. Recorded runs are not repeated; a killed comparison continues with the same command.
     """
     from icecore.drawing import require_drawable, write
     from icecore.reporting.comparison import points_of, require_metric
@@ -125,7 +123,9 @@ def command(
         type(made).loss_baselines is Task.loss_baselines,
         f"{made.name} is judged by its loss, and this compares accuracies: icecore reproduce --list has its figure",
     )
-    require(len(classes) == 1 or widths is not None, "with several models give --widths, so that they have the same")
+    require(
+        len(classes) == 1 or widths is not None, "with several models give --widths, so that all have the same widths"
+    )
     of_any = {"layers": layers, "heads": heads, "init": init, "gain": gain, "position_init": position_init}
     bodies = bodies_at(made, preset, classes, parse_widths(widths), of_any | of_model)
     training = explicit_options(
@@ -141,7 +141,7 @@ def command(
     require_metric(metric, [made])
     cells = comparison(made, bodies, list(dict.fromkeys(trainable)), preset, training)
     for cell in cells:
-        require_sound(cell.of_one_seed)  # what is wrong with one is told before the first trains
+        require_sound(cell.of_one_seed)  # report an error of any cell before the first one trains
     files = [] if figure is None else files_at(figure, made.name)
     require_drawable(files)
     if (advice := cells[0].of_one_seed.training.advice) is not None:
@@ -153,9 +153,9 @@ def command(
         list_missing(populations, out, device_name(pick_device(device)), json)
         return
     widest = max((one.cell.model.width for one in populations), default=0)
-    warn_of_width(widest, device, "narrower ones: --widths 16,64 --init matched")
-    with jobs_progress(populations) as (watch_of, on_done):
-        failures = train_missing(cells, chosen, out, device, precision, watch_of, on_done)
+    warn_of_width(widest, device, "try --widths 16,64 --init matched")
+    with jobs_progress(populations) as (progress_of, on_done):
+        failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done)
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
     if json:
@@ -163,7 +163,7 @@ def command(
     else:
         show(made, cells, points, chosen, metric, format_of(markdown, csv))
     if left > 0:
-        warn(f"another process is training {counted(left, 'population')}; run this again when it is through")
+        warn(f"another process is training {counted(left, 'population')}; run this again when it is done")
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     if files and points:
@@ -180,7 +180,7 @@ def show(
 ) -> None:
     from icecore.reporting.comparison import table_of
 
-    title = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (least to most)"
+    title = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (min to max)"
     print_table(table_of(cells, points, seeds, title), format)
     if format is Format.csv:
         return
@@ -189,7 +189,7 @@ def show(
     print(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]
     if others:
-        print(f"measured too: {', '.join(f'--metric {name}' for name in others)}")
+        print(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
     steps = sorted({cell.of_one_seed.training.steps for cell in cells})
     print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
@@ -234,6 +234,6 @@ def bodies_at(
     ]
     bodies = {kind_of(each[0]): each for each in made}
     require(
-        len(bodies) == len(classes), f"two of the models have one name: {', '.join(kind_of(each[0]) for each in made)}"
+        len(bodies) == len(classes), f"two models have the same name: {', '.join(kind_of(each[0]) for each in made)}"
     )
     return bodies

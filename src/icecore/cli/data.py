@@ -29,19 +29,25 @@ def command(
     context: typer.Context,
     task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
     preset: str = typer.Option("released", help="Whose settings: released, readme or paper; see icecore tasks TASK."),
-    split: Split = typer.Option(Split.test, help="Items to test on, or to train on."),
+    split: Split = typer.Option(Split.test, help="Test items or training items."),
     count: int | None = typer.Option(
         None,
         max=10**12,
-        help="Write only the first COUNT items. A stream of training items has no end; there it is 1,000.",
+        help="Write only the first COUNT items. Default: all; 1,000 if training items are sampled without end.",
     ),
-    seed: int = typer.Option(0, help="Seed of a stream of training items."),
-    out: Path | None = typer.Option(None, help="Write to this file; without it, to standard output."),
+    seed: int = typer.Option(0, help="Seed of sampled training items."),
+    out: Path | None = typer.Option(None, help="Write to this file. Default: standard output."),
 ) -> None:
     """Write a task's items as JSON lines {"prompt": [...], "answer": [...]}, without padding.
 
-    The test items of the preset 'released' are the authors', one for one and in their order. Every setting
-    of the task is a flag: icecore data needle --max-pairs 4. See them with: icecore tasks needle.
+    [bold]Examples[/bold]
+
+    icecore data needle --out needle.jsonl
+    icecore data needle --max-pairs 4 --count 10
+    icecore data needle --split train --count 100000 --out train.jsonl
+
+    With the preset released, the test items are exactly the authors', in their order. Every setting of the task is a
+    flag; icecore tasks TASK lists them.
     """
     from icecore.process import configure_process
     from icecore.store import write_whole
@@ -61,7 +67,7 @@ def command(
 
 
 def items_of(task: "Task", split: Split, count: int | None, seed: int) -> "tuple[int, Iterable[Item]]":
-    """How many items there will be, and the items."""
+    """Return the number of items, and the items."""
     if split is Split.test:
         if task.test_split == "none":
             raise InputError(f"{task.name} has no test split: its training items are scored; use --split train")

@@ -16,16 +16,23 @@ if TYPE_CHECKING:
 
 
 def command(
-    out: Path = typer.Option(Path("runs/demo"), help="Where runs and the picture go; what is there is not repeated."),
+    out: Path = typer.Option(
+        Path("runs/demo"), help="Where runs and the figure are saved; finished runs are not repeated."
+    ),
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Train a random transformer's embeddings on four small tasks, and compare.
+    """Compare a frozen random transformer with a fully trained one on four small tasks.
 
-    For each task: the best of a few rules that need no learning (baseline), the unembedding alone trained on the
-    untouched body (one seed, 300 steps), embeddings trained around the frozen random body, and everything trained
-    (three seeds each). Two cores take a few minutes.
+    [bold]Examples[/bold]
+
+    icecore demo
+    icecore demo --out runs/demo --markdown
+
+    For each task: the best of a few rules that need no learning (baseline), then the accuracy when only the
+    unembedding trains (one seed, 300 steps), when the embeddings train around the frozen body, and when everything
+    trains (three seeds each). It takes a few minutes on two cores.
     """
     from icecore.reporting.figures.demo import draw_demo
     from icecore.sweeps.demo import run_demo, total_steps
@@ -47,11 +54,9 @@ def command(
     print_table(Table(title, headings, cells, left=("task",)), format_of(markdown, csv))
     if markdown or csv:
         return
-    print(
-        "baseline: the best of a few rules that need no learning; U only: the unembedding alone, on the untouched body;"
-    )
-    print("Random: embeddings trained around a frozen random body; Normal: everything trained.")
-    print(f"{seconds:.0f} s; the picture is {picture}")
+    print("baseline: the best of a few rules that need no learning; U only: only the unembedding trains;")
+    print("Random: the embeddings train around a frozen random body; Normal: everything trains.")
+    print(f"{seconds:.0f} s; figure saved in {picture}")
 
 
 def columns_of(row: "Row") -> tuple[list[float], ...]:

@@ -1,4 +1,4 @@
-"""`icecore evaluate`: measure a saved run again, and look at its errors."""
+"""`icecore evaluate`: measure a saved run again, and show its errors."""
 
 import contextlib
 import dataclasses
@@ -28,9 +28,9 @@ Words = Callable[[Sequence[int]], str]  # tokens in the task's notation
 def command(
     context: typer.Context,
     run: Path = RUN,
-    by_length: bool = typer.Option(False, "--by-length", help="Show how long the wrong items are."),
+    by_length: bool = typer.Option(False, "--by-length", help="Show the wrong items by length."),
     by_position: bool = typer.Option(
-        False, "--by-position", help="Show the accuracy at an answer's first scored token, at its second, and so on."
+        False, "--by-position", help="Show the accuracy of an answer's first scored token, its second, and so on."
     ),
     errors: Path | None = typer.Option(None, metavar="FILE", help="Write the wrong items and answers as JSON lines."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
@@ -46,7 +46,7 @@ def command(
     An item is wrong if any of its scored tokens is wrong. In decimal addition, preset released, the padding after a
     shorter sum is scored too.
 
-    The task's settings are flags: measure on longer items, or on more of them (--test-size). The run must have a
+    The task's settings are flags: evaluate on longer items, or on more of them (--test-size). The run must have a
     position for every token (icecore train --positions).
     """
     from icecore.analysis.errors import accuracy_by_position, errors_by_length, wrong_items
@@ -137,7 +137,7 @@ def print_lengths(seeds: Sequence[int], lengths: "Sequence[ErrorsByLength]", wor
     shown = [each for each in lengths if any(each.wrong)]
     without = counted(len(lengths) - len(shown), "length")
     title = f"\nWrong items by the length of their prompts, in tokens; {without} without errors"
-    answers = "right answers of wrong items"
+    answers = "correct answers of wrong items"
     headings = ("tokens", "items", *(f"wrong, seed {seed}" for seed in seeds), answers)
     rows = [
         (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers, words))

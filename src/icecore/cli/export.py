@@ -19,7 +19,13 @@ def command(
     format: Library = typer.Option(Library.huggingface, help="huggingface: a GPT2LMHeadModel."),
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
 ) -> None:
-    """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads."""
+    """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads.
+
+    [bold]Examples[/bold]
+
+    icecore export runs/needle/0123456789ab needle-gpt2
+    icecore export RUN DIR --seed 3
+    """
     import safetensors
     import torch
 
@@ -46,6 +52,6 @@ def command(
             network.save_pretrained(path)
             if tokenizer is not None:
                 tokenizer.save_pretrained(path)
-        except safetensors.SafetensorError as error:  # which is what safetensors makes of an OSError
+        except safetensors.SafetensorError as error:  # safetensors raises this for an OSError
             raise OSError(str(error)) from error
     print(f"seed {chosen} of {run} to {folder}, as {format}")

@@ -1,4 +1,4 @@
-"""`icecore extract`: some seeds of a run, as a run of its own."""
+"""`icecore extract`: copy some seeds of a run into a new run."""
 
 from pathlib import Path
 
@@ -12,12 +12,18 @@ from icecore.errors import require
 def command(
     run: Path = RUN,
     seeds: str = typer.Option("3", help="How many seeds (3: the run's first three), or which (0,3,7)."),
-    out: Path = typer.Option(..., help="Where to: the new run gets a folder of its own under it."),
+    out: Path = typer.Option(..., help="The new run is saved in OUT/TASK/ID."),
     half: bool = typer.Option(
-        False, "--half", help="16 bits per number, about 3 digits: half the size, and an answer on the edge may change."
+        False, "--half", help="Save weights as float16, about 3 digits: half the size; close answers may change."
     ),
 ) -> None:
-    """Copy some seeds of a finished run into a run of its own, which every command can load."""
+    """Copy some seeds of a finished run into a new run, which every command can load.
+
+    [bold]Examples[/bold]
+
+    icecore extract runs/needle/0123456789ab --seeds 3 --out extracted
+    icecore extract RUN --seeds 0,3,7 --out extracted --half
+    """
     from icecore.training import RunFolder
 
     folder, chosen = RunFolder(run), parse_seeds(seeds)

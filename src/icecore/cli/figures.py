@@ -13,16 +13,22 @@ NAMES = "fig4, fig6, fig7, fig8, capacity, init"
 def figure_command(
     name: str = typer.Argument(..., metavar="NAME", help=f"{NAMES}."),
     out: list[Path] = typer.Option(
-        [], help="Where to: fig7.pdf, fig7.png, or a folder, which gets both. May be given again."
+        [], help="fig7.pdf, fig7.png, or a folder, which gets both. Repeatable. Default: NAME.png."
     ),
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
     preset: str = PRESET,
     results: Path | None = RESULTS,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Draw a figure from stored results: medians as lines, a dash for each seed.
+    """Draw a figure from stored results: medians as lines, one dash per seed.
 
-    Trains nothing; icecore reproduce NAME --scale paper does (table3 for capacity). The ending of a file sets its
+    [bold]Examples[/bold]
+
+    icecore figure fig7
+    icecore figure fig7 --out fig7.pdf --out fig7.png
+    icecore figure init --scale laptop --out figures
+
+    Nothing is trained; icecore reproduce NAME --scale paper trains (table3 for capacity). The file extension sets the
     format. fig8 shows both presets.
     """
     from icecore.errors import InputError
@@ -47,6 +53,6 @@ def figure_command(
 
 
 def files_at(path: Path, name: str) -> list[Path]:
-    """A file stays what it is; a folder gets the figure to look at and the one to print."""
+    """Return a file as it is; for a folder, a PNG and a PDF in it."""
     is_file = bool(path.suffix) and not path.is_dir()
     return [path] if is_file else [path / f"{name}.png", path / f"{name}.pdf"]

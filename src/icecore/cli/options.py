@@ -1,4 +1,4 @@
-"""Flags that several commands share, in the groups that their help shows."""
+"""Flags that several commands share, and the panels of their help."""
 
 from pathlib import Path
 
@@ -33,14 +33,14 @@ WARMUP_STEPS = typer.Option(None, help="Steps of linear warm-up. Default: 500.",
 SCHEDULE = typer.Option(
     None, help="cosine or constant, after the warm-up. Default: cosine.", rich_help_panel=TRAINING_PANEL
 )
-CLIP = typer.Option(None, help="Largest gradient norm, of each seed. Default: 1.", rich_help_panel=TRAINING_PANEL)
+CLIP = typer.Option(None, help="Clip each seed's gradient to this norm. Default: 1.", rich_help_panel=TRAINING_PANEL)
 
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.", rich_help_panel=RUN_PANEL)
 PRECISION = typer.Option(
     "auto",
-    help="Of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, fp32 on the CPU.",
+    help="Precision of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, else fp32.",
     rich_help_panel=RUN_PANEL,
 )
 OUT = typer.Option(
-    Path("runs"), help="Runs are saved in OUT/TASK/ID; the config names the ID.", rich_help_panel=RUN_PANEL
+    Path("runs"), help="Runs are saved in OUT/TASK/ID; the ID is a hash of the config.", rich_help_panel=RUN_PANEL
 )

@@ -1,4 +1,4 @@
-"""Printing: results on standard output with JSON last, progress on standard error."""
+"""Print results on standard output, JSON last, and progress on standard error."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[Thing]:
-    """The same things, with a bar and an ETA on standard error where that is a terminal."""
+    """Yield the things, with a bar and an ETA on standard error if it is a terminal."""
     from rich.console import Console
     from rich.progress import track
 
@@ -45,7 +45,7 @@ def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[T
 
 @contextlib.contextmanager
 def counting(total: int, label: str) -> Iterator[Callable[[int], None]]:
-    """A function to be told how many are done, shown as a bar with an ETA where there is a terminal."""
+    """Yield a callback that takes the number done and shows a bar with an ETA on a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -56,7 +56,7 @@ def counting(total: int, label: str) -> Iterator[Callable[[int], None]]:
 
 
 class Format(StrEnum):
-    """How a table is printed."""
+    """Output format of a table."""
 
     terminal = "terminal"
     markdown = "markdown"
@@ -64,7 +64,7 @@ class Format(StrEnum):
 
 
 def format_of(markdown: bool, csv: bool) -> Format:
-    require(not (markdown and csv), "--markdown and --csv are two formats: choose one of them")
+    require(not (markdown and csv), "--markdown and --csv are two formats: choose one")
     return Format.markdown if markdown else Format.csv if csv else Format.terminal
 
 
@@ -82,9 +82,9 @@ PIPED_WIDTH, LEAST_WRAPPED = 160, 24
 
 
 def print_on_terminal(table: "Table") -> None:
-    """Print a table of which nothing is cut.
+    """Print a table without truncating a cell.
 
-    On a narrow terminal the columns of prose wrap, and headings are broken; a table that needs more is wider.
+    On a narrow terminal, columns of prose wrap and headings break; a table may still be wider than the terminal.
     """
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -109,7 +109,7 @@ def print_on_terminal(table: "Table") -> None:
 
 
 def width_of(table: "Table", headings: list[str], longest: list[int]) -> int:
-    """Return the least width that cuts nothing, where columns of prose may wrap."""
+    """Return the smallest width that truncates nothing, with columns of prose wrapped."""
     width = 3 * max(0, len(headings) - 1)
     for name, heading, most in zip(table.headings, headings, longest, strict=True):
         widest = max([most, *map(len, heading.splitlines())])
@@ -118,6 +118,6 @@ def width_of(table: "Table", headings: list[str], longest: list[int]) -> int:
 
 
 def folded_heading(heading: str, longest: int) -> str:
-    """Break a heading that is longer than what stands below it."""
+    """Break a heading that is wider than its column."""
     width = max([longest, *map(len, heading.split())], default=1)
     return "\n".join(textwrap.wrap(heading, max(1, width), break_long_words=False)) or heading

@@ -1,4 +1,4 @@
-"""`icecore prepare`: a text made ready for the task `language`."""
+"""`icecore prepare`: prepare a text for the task `language`."""
 
 import sys
 import time
@@ -14,40 +14,43 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from icecore.store.prepared import PreparedText
 
-VOCABULARY = {"stories": 1_000}  # of a text too small for the paper's 10,000
+VOCABULARY = {"stories": 1_000}  # too small for the paper's 10,000
 
 
 def command(
     corpus: str = typer.Argument(
-        ..., help="The corpus's name: stories (comes with icecore), tinystories, or any name for a text of your own."
+        ..., help="stories (included in icecore), tinystories, or a name of your choice for your own text."
     ),
     source: str | None = typer.Option(
-        None, "--from", metavar="FILE|FOLDER|hub", help="Where the text is; 'hub' downloads tinystories."
+        None, "--from", metavar="FILE|FOLDER|hub", help="Source of the text; hub downloads tinystories."
     ),
     validation: str | None = typer.Option(
-        None, metavar="FILE|FOLDER", help="Text to validate on. Default: a folder's files with 'valid' in their names."
+        None, metavar="FILE|FOLDER", help="Validation text. Default: the folder's files with 'valid' in their names."
     ),
     validation_share: float = typer.Option(
-        0.05, help="Without validation files, this share of the documents, the last ones, is held out."
+        0.05, help="Without validation files, hold out this share of the documents, from the end."
     ),
     out: Path | None = typer.Option(None, help="Folder to write. Default: data/CORPUS."),
     vocabulary: int | None = typer.Option(
-        None, help="Tokens, with every byte and <|endoftext|> among them. Default: 10,000 (of stories 1,000)."
+        None, help="Vocabulary size, including all bytes and <|endoftext|>. Default: 10,000; for stories, 1,000."
     ),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Start again, whatever the folder was made from."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Start again, even if the folder holds another text."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Make a text ready for training: a tokenizer, the tokens of both splits, and a manifest.
+    """Prepare a text for language modeling: train a tokenizer, write the tokens of both splits and a manifest.
 
-    Files: .txt with <|endoftext|> between documents; .json, a list of texts or of records with a field text or
-    story; .jsonl, one such text or record a line; .parquet with such a column (and 'hub') after
-    pip install 'icecore\\[language]'. The tokenizer, byte-level BPE, is trained on the train split alone.
+    [bold]Examples[/bold]
 
-    icecore prepare stories, then: icecore train language --folder data/stories --window 64 --steps 100
-    --warmup-steps 10
+    icecore prepare stories --out stories
+    icecore train language --folder stories --window 64 --width 64 --steps 600
+    icecore prepare mine --from my_texts --vocabulary 4000
 
-    Killed or interrupted, the same command goes on where it was and ends with the same bytes; a complete folder
-    is shown, not made again. Wrong input is named by file and line before anything is written.
+    Files: .txt with <|endoftext|> between documents; .json, a list of texts or of records with a field text or story;
+    .jsonl, one text or record per line; .parquet with such a column. Parquet and hub need
+    pip install 'icecore\\[language]'. The tokenizer is byte-level BPE, trained on the train split only.
+
+    A killed or interrupted command continues when repeated, and ends with the same bytes; a complete folder is shown,
+    not regenerated. Errors in the input are reported by file and line before anything is written.
     """
     from icecore.text.prepare import Settings, prepare_text
     from icecore.text.sources import find_sources
@@ -62,7 +65,7 @@ def command(
         with stage_progress() as watch:
             prepared = prepare_text(settings, sources, folder, overwrite=overwrite, watch=watch)
     except KeyboardInterrupt:
-        print("what is done so far is kept; the same command goes on", file=sys.stderr)
+        print("finished files are saved; the same command continues", file=sys.stderr)
         raise
     seconds = time.monotonic() - began
     if json:
@@ -73,7 +76,7 @@ def command(
 
 
 def prepare_stories(folder: Path) -> None:
-    """The stories that come with icecore, as `icecore prepare stories` makes them."""
+    """Prepare the stories included in icecore, as `icecore prepare stories` does."""
     from icecore.text.prepare import Settings, prepare_text
     from icecore.text.sources import BUILT_IN, find_sources
 
@@ -85,20 +88,20 @@ def report(text: "PreparedText", was_there: bool, seconds: float) -> None:
     manifest = text.manifest
     title = f"{manifest['corpus']}, {text.vocabulary:,} tokens in the vocabulary, digest {text.digest}"
     rows = [
-        (split, f"{row['documents']:,}", f"{row['bytes']:,}", f"{row['tokens']:,}", bytes_a_token(row))
+        (split, f"{row['documents']:,}", f"{row['bytes']:,}", f"{row['tokens']:,}", bytes_per_token(row))
         for split, row in manifest["splits"].items()
     ]
-    print_table(Table(title, ("split", "documents", "bytes", "tokens", "bytes a token"), rows, left=("split",)))
+    print_table(Table(title, ("split", "documents", "bytes", "tokens", "bytes per token"), rows, left=("split",)))
     asked = manifest["tokenizer"]["asked"]
     if text.vocabulary < asked:
-        print(f"the text has no more than {text.vocabulary:,} tokens to find; {asked:,} were asked for")
+        print(f"the text is too small for {asked:,} tokens; its vocabulary has {text.vocabulary:,}")
     empty = sum(count["empty_documents"] for each in manifest["counts"].values() for count in each)
     if empty:
-        print(f"{empty:,} empty documents were left out")
+        print(f"{empty:,} empty documents were skipped")
     files = ", ".join(one["name"] for one in manifest["made_from"]["validation"])
     print(f"validation: {manifest['made_from']['validation_from']}{f': {files}' if files else ''}")
     print(f"already prepared in {text.folder}" if was_there else f"prepared in {text.folder} in {seconds:.1f} s")
 
 
-def bytes_a_token(row: dict[str, int]) -> str:
+def bytes_per_token(row: dict[str, int]) -> str:
     return f"{row['bytes'] / row['tokens']:.3f}"

@@ -18,12 +18,12 @@ PLAIN_SECONDS = 5  # between two plain lines
 
 @dataclass
 class Pace:
-    """Estimates the time left from the first report with progress on: what comes before it is set-up."""
+    """Estimates the time left. It starts at the first report of progress, because set-up comes before it."""
 
     first: tuple[float, float] | None = None
 
     def left(self, done: float, total: float) -> str:
-        """Return `, 2 min left`, or nothing before there is a pace."""
+        """Return `, 2 min left`, or an empty string before there is an estimate."""
         now = time.monotonic()
         if self.first is None:
             self.first = (now, done) if done > 0 else None
@@ -35,7 +35,7 @@ class Pace:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as people do: 45 s, 12 min, 3 h 20 min."""
+    """Format seconds as 45 s, 12 min or 3 h 20 min."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -74,7 +74,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
     from rich.progress import Progress as Bar
 
     columns = (
-        BarColumn(bar_width=14),  # a narrow terminal cuts what comes last
+        BarColumn(bar_width=14),  # a narrow terminal cuts the last columns
         MofNCompleteColumn(),
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[words]}"),
@@ -101,7 +101,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
 
 
 def described_bar() -> "Bar":
-    """Return a bar with an ETA and a description; it is silent where there is no terminal."""
+    """Return a bar with an ETA and a description; it is silent without a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -118,13 +118,13 @@ def described_bar() -> "Bar":
 
 @contextlib.contextmanager
 def sweep_progress(total: int) -> "Iterator[SweepProgress]":
-    """Show the progress of many runs, of `total` seed-steps together, while the block runs."""
+    """Show the progress of a sweep of `total` seed-steps while the block runs."""
     with described_bar() as bar:
         yield SweepProgress(bar, total)
 
 
 class SweepProgress:
-    """Runs one after the other or, where only their ends are reported, in any order."""
+    """Progress of a sweep. Runs come in sequence or, if only their ends are reported, in any order."""
 
     def __init__(self, bar: "Bar", total: int) -> None:
         self.bar, self.row = bar, bar.add_task("", total=total)
@@ -132,7 +132,7 @@ class SweepProgress:
         self.pace, self.last_printed = Pace((time.monotonic(), 0)), time.monotonic()
 
     def begin(self, label: str, seed_steps: int) -> "ProgressCallback":
-        """Begin a run, which ends the one before, and return the callback of its progress."""
+        """Begin a run, which ends the previous one, and return its progress callback."""
         self.done += self.under_way
         self.under_way = seed_steps
         self.show(label, self.done, is_due=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
+from icecore.cli.options import DEVICE, RUN_PANEL
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
@@ -43,34 +44,53 @@ def reproduce_command(
     list_names: bool = typer.Option(False, "--list", help="List the tables and figures."),
     scale: ScaleName = SCALE,
     preset: str = PRESET,
-    seeds: int = typer.Option(3, min=1, max=MOST_SEEDS, help="Seeds of each cell; the paper has 10."),
+    seeds: int = typer.Option(3, min=1, max=MOST_SEEDS, help="Seeds per cell; the paper has 10."),
     only: list[str] = typer.Option(
-        [], help="Only cells whose label has this text, such as 'needle, Random'. Given again, these too, after them."
+        [], help="Only cells whose label contains this text, such as 'needle, Random'. Repeatable; order matters."
     ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="List the runs that are missing, and train nothing."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="List the missing runs, and train nothing."),
     plan_for: str | None = typer.Option(
-        None, metavar="DEVICE", help="Of --dry-run: on another device, of which there is a bench: 'NVIDIA H200'."
+        None, metavar="DEVICE", help="With --dry-run: estimate for another benchmarked device, such as 'NVIDIA H200'."
     ),
-    at_once: int | None = typer.Option(None, min=1, help="At most so many seeds in one population."),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
-    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16."),
-    executor: Executor = typer.Option(Executor.local, help="local, or ray: over a Ray cluster (the extra ray)."),
-    address: str | None = typer.Option(None, help="Of ray: HOST:PORT of a cluster, or auto. Default: one of its own."),
-    gpus: float = typer.Option(1.0, min=0.0, help="Of ray: GPUs a population takes; small ones share, as with 0.25."),
+    at_once: int | None = typer.Option(
+        None, min=1, help="Largest population: seeds that train at once.", rich_help_panel=RUN_PANEL
+    ),
+    device: str = DEVICE,
+    precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16.", rich_help_panel=RUN_PANEL),
+    executor: Executor = typer.Option(
+        Executor.local, help="local, or ray: on a Ray cluster (needs the extra ray).", rich_help_panel=RUN_PANEL
+    ),
+    address: str | None = typer.Option(
+        None, help="For ray: HOST:PORT of a cluster, or auto. Default: start one.", rich_help_panel=RUN_PANEL
+    ),
+    gpus: float = typer.Option(
+        1.0,
+        min=0.0,
+        help="For ray: GPUs per population; with 0.25, four share a GPU.",
+        rich_help_panel=RUN_PANEL,
+    ),
     results: Path | None = RESULTS,
-    runs: Path = typer.Option(Path("runs"), help="Where runs are kept while they train, and their weights after."),
+    runs: Path = typer.Option(
+        Path("runs"), help="Where checkpoints and trained weights are saved.", rich_help_panel=RUN_PANEL
+    ),
     text: Path | None = typer.Option(
-        None, help="Of fig4 and table5: a prepared text. Default: data/tinystories, on a laptop data/stories."
+        None, help="For fig4 and table5: a prepared text. Default: data/tinystories; for laptop, data/stories."
     ),
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
     grid: bool = GRID,
 ) -> None:
-    """Train what is missing of the paper's tables and figures, record it, and put the paper's numbers beside ours.
+    """Train the missing runs of the paper's tables and figures, and show the paper's numbers beside ours.
 
-    What is recorded is not repeated; a killed sweep goes on with the same command. Each population of seeds is
-    recorded as soon as it is finished.
+    [bold]Examples[/bold]
+
+    icecore reproduce --list
+    icecore reproduce table1 --only 'needle, Random' --dry-run
+    icecore reproduce table1 table2 --scale paper --seeds 10
+
+    Recorded runs are not repeated; a killed sweep continues with the same command. Seeds that train at once, a
+    population, are recorded as soon as they finish.
     """
     if list_names or not names:
         list_experiments()
@@ -82,12 +102,12 @@ def reproduce_command(
     from icecore.sweeps.runner import missing, run_missing
     from icecore.training import device_name, pick_device, pick_precision
 
-    names = with_their_text(names, scale, text)
+    names = with_text(names, scale, text)
     cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
     records = Records(results, warn)
     if plan_for is not None:
-        require(dry_run, "--plan-for is of --dry-run: a sweep runs on the machine that it is started on")
+        require(dry_run, "--plan-for needs --dry-run: a sweep runs on the machine that starts it")
         require(device == "auto", "--plan-for names the device: drop --device")
         require_bench(results, plan_for)
         planned = torch.device("cpu" if plan_for.startswith("cpu") else "cuda")
@@ -101,11 +121,11 @@ def reproduce_command(
         list_missing(populations, results, device_name(where), json)
         return
     started = time.monotonic()
-    with jobs_progress(populations) as (watch_of, on_done):
+    with jobs_progress(populations) as (progress_of, on_done):
         if executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
-            failures = run_missing(populations, records, runs, device, chosen, watch_of, on_done)
+            failures = run_missing(populations, records, runs, device, chosen, progress_of, on_done)
     for failure in failures:
         print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
     show_claims(experiment_names(names), scale, preset, results, json, format_of(markdown, csv), grid)
@@ -114,12 +134,12 @@ def reproduce_command(
         print(f"{done} in {time.monotonic() - started:.0f} s")
     if failures:
         raise InputError(
-            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, mend and run again"
+            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
         )
 
 
-def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
-    """The named entries. A laptop's text is made if need be; of `all`, what has no text is left out."""
+def with_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:
+    """Return the experiments. A missing text is prepared at laptop scale; otherwise `all` skips what needs it."""
     from icecore.cli.prepare import prepare_stories
     from icecore.paper import EXPERIMENTS
     from icecore.paper.scales import SCALES
@@ -141,7 +161,7 @@ def with_their_text(names: Sequence[str], scale: ScaleName, text: Path | None) -
 def cells_of(
     names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None
 ) -> "list[Cell]":
-    """Return the cells of the named tables and figures, or those whose label has one of the texts of `only`."""
+    """Return the cells of the named tables and figures; with `only`, those whose label contains one of its texts."""
     from icecore.paper import named
 
     require_preset(preset)
@@ -151,7 +171,9 @@ def cells_of(
     for part in only:
         require(bool(part.strip()), "--only '' names no cell; drop it, or give part of a cell's label")
         known = ", ".join(cell.label for cell in cells[:3])
-        require(any(part in cell.label for cell in cells), f"no cell's label has '{part}'; such as: {known}")
+        require(
+            any(part in cell.label for cell in cells), f"no cell's label contains '{part}'; labels are such as: {known}"
+        )
     return [cell.made for part in only for cell in cells if part in cell.label]
 
 
@@ -163,7 +185,7 @@ def list_experiments() -> None:
             name,
             experiment.title,
             "" if experiment.cells is None or experiment.needs_text else str(len(experiment.at("paper", "released"))),
-            "of a text that icecore prepare has made: --text" if experiment.needs_text else experiment.missing,
+            "needs a prepared text: --text" if experiment.needs_text else experiment.missing,
         )
         for name, experiment in EXPERIMENTS.items()
     ]
@@ -215,7 +237,7 @@ def list_missing(populations: "Sequence[Job]", results: Path, device: str, json:
         print(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
     known = f", about {counted(round(total / 60), 'minute')}" if total else ""
     if bench is not None and any(bench.seconds(population) is None for population in populations):
-        known += " without those that the bench has no row for"
+        known += ", not counting runs that the bench has no row for"
     seed_steps = sum(one.seed_steps for one in populations)
     print(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
     if bench is None and populations:

@@ -1,4 +1,4 @@
-"""What the commands share that take a run's folder."""
+"""Argument and check of the commands that read a run's folder."""
 
 from pathlib import Path
 
@@ -13,4 +13,4 @@ def require_elsewhere(run: Path, *files: Path | None) -> None:
     """Raise if a file would be written into the run's folder: only training writes there."""
     for file in files:
         is_within = file is not None and run.resolve() in (file.resolve(), *file.resolve().parents)
-        require(not is_within, f"{run} holds the run alone: write elsewhere than to {file}")
+        require(not is_within, f"{run} holds only the run: write {file} elsewhere")

@@ -1,4 +1,4 @@
-"""`icecore sample`: what a language model writes."""
+"""`icecore sample`: sample text from a language model."""
 
 import sys
 from pathlib import Path
@@ -20,22 +20,25 @@ if TYPE_CHECKING:
 
 def command(
     run: Path = RUN,
-    prompt: str = typer.Option("Once upon a time", help="How the text begins; '' leaves that to the model too."),
-    tokens: int = typer.Option(200, help="Write at most so many tokens."),
-    temperature: float = typer.Option(1.0, help="Below 1 likely tokens become likelier; 0 takes the likeliest."),
-    top_p: float = typer.Option(1.0, help="Draw from the likeliest tokens that together have this probability."),
-    seed: int = typer.Option(0, help="Seed of the drawing: the same seed gives the same text."),
-    which: int | None = typer.Option(None, metavar="SEED_OF_RUN", help="Which network. Default: the run's first."),
-    count: int = typer.Option(1, help="How many texts."),
+    prompt: str = typer.Option("Once upon a time", help="Start of the text; '' for none."),
+    tokens: int = typer.Option(200, help="Largest number of new tokens."),
+    temperature: float = typer.Option(1.0, help="Below 1 favors likely tokens; 0 takes the most likely one."),
+    top_p: float = typer.Option(1.0, help="Sample from the most likely tokens with this total probability."),
+    seed: int = typer.Option(0, help="Sampling seed: the same seed gives the same text."),
+    which: int | None = typer.Option(None, metavar="SEED_OF_RUN", help="Which seed of the run. Default: its first."),
+    count: int = typer.Option(1, help="Number of texts."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Let a run of the task language go on with a prompt.
+    """Continue a prompt with a run of the task language.
 
-    The prompt is fed as the beginning of a document. A text stops where the model ends it, after --tokens, or at
-    the last position that was trained; standard error says which. On a terminal it appears as it is written.
+    [bold]Examples[/bold]
 
-    icecore sample runs/language/0123456789ab --prompt "Mia had a kite" --temperature .7
+    icecore sample runs/language/0123456789ab
+    icecore sample RUN --prompt "Mia had a kite" --temperature 0.7 --count 3
+
+    The prompt starts a new document. A text ends at the model's end token, after --tokens, or at the last trained
+    position; standard error says which. On a terminal, tokens appear as they are sampled.
     """
     from icecore.models.sampling import Sampling, continuations
     from icecore.process import configure_process
@@ -86,7 +89,7 @@ def command(
 
 
 def is_text(prompt: str) -> bool:
-    """What the shell gives in another encoding comes as half characters."""
+    """Tell whether the prompt is valid UTF-8; Python turns other bytes of the shell into lone surrogates."""
     return prompt == prompt.encode(errors="replace").decode()
 
 
@@ -101,7 +104,7 @@ def language_of(config: "RunConfig") -> "Language":
 def written(
     steps: "Iterator[list[int | None]]", readers: "list[TextOfTokens]", end_token: int, is_live: bool
 ) -> list[tuple[str, int, bool]]:
-    """Each text, how many tokens it has, and whether the model ended it; shown on the way if `is_live`."""
+    """Return each text, its number of tokens, and whether the model ended it; `is_live` prints while sampling."""
     pieces: list[list[str]] = [[] for _ in readers]
     lengths, ended = [0] * len(readers), [False] * len(readers)
 

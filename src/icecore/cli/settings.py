@@ -1,4 +1,4 @@
-"""A task's settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
+"""Task settings as flags: `--max-pairs 4 --query=marker`, for every field of every task."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from icecore.tasks import Task
 
 OF_ANY_MODEL = ("width", "layers", "heads", "init", "gain", "position_init")  # flags that a model of any kind may have
-Command = Any  # click's, which typer has inside or beside it, by version
-# How a command must be declared to get flags that it does not know itself.
+Command = Any  # click's class, which typer bundles or imports, depending on its version
+# Context settings that let a command receive flags it does not declare.
 TAKES_TASK_SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def task_settings(context: typer.Context, task: "str | type[Task]") -> dict[str, str]:
-    """The flags that are the task's, as {"max_pairs": "4", "query": "marker"}."""
+    """Return the task's flags as {"max_pairs": "4", "query": "marker"}."""
     from icecore.tasks import find_task
 
     task_class = find_task(task) if isinstance(task, str) else task
@@ -26,7 +26,7 @@ def task_settings(context: typer.Context, task: "str | type[Task]") -> dict[str,
 
 
 def settings_given(context: typer.Context, task: str, *models: "type[Model]") -> tuple[dict[str, str], dict[str, str]]:
-    """The flags that are the task's, and those that are settings of users' models, which no command knows by itself."""
+    """Return the task's flags, and the flags that are settings of users' models."""
     from icecore.models import settings_of_model
     from icecore.tasks import find_task
 
@@ -59,7 +59,7 @@ def task_flags(context: typer.Context, task_class: "type[Task]") -> list[str]:
 
 
 def read_flags(context: typer.Context, task: str, known: list[str]) -> dict[str, str]:
-    """What was given of these flags, by the names of the settings."""
+    """Return the values given for the known flags, by setting name."""
     own_flags = flags_of(context.command)
     settings: dict[str, str] = {}
     rest = iter(context.args)
@@ -84,7 +84,7 @@ def taken(name: str, command: Command, whose: str = "task") -> str:
 
 
 def clash_of_flags(context: typer.Context, task_class: "type[Task]") -> str | None:
-    """What is wrong if a setting has the name of a flag, of any command that takes settings as flags."""
+    """Return an error text if a setting has the name of a flag of any command that takes settings as flags."""
     from icecore.tasks.loading import setting_fields
 
     for command in context.find_root().command.commands.values():  # type: ignore[attr-defined]
@@ -96,7 +96,7 @@ def clash_of_flags(context: typer.Context, task_class: "type[Task]") -> str | No
 
 
 def checked_task(name: str, preset: str, settings: dict[str, str]) -> "Task":
-    """The task; one of the user's own must keep the contract, so that what it breaks is told before it breaks us."""
+    """Make the task; validate a user's own task before anything uses it."""
     from icecore.tasks import TASKS, make_task
     from icecore.tasks.check import require_task
     from icecore.tasks.rejection import what_is_rejected

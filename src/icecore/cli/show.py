@@ -13,12 +13,17 @@ from icecore.reporting.table import Table
 
 
 def command(
-    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs, which are listed."),
+    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs to list."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Show a run's config, how far it is, and its result; or list the runs in a folder.
+    """Show a run's config, progress and result; or list the runs in a folder.
 
-    A list says in which settings runs of one task and model differ.
+    [bold]Examples[/bold]
+
+    icecore show runs/needle/0123456789ab
+    icecore show runs
+
+    The list shows the settings in which runs of the same task and model differ.
     """
     from icecore.training.run_folder import CONFIG, RunFolder, read_config
 
@@ -39,7 +44,7 @@ def command(
 
 
 def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what a run is, line by line."""
+    """Return the config as lines of (name, text)."""
     from icecore.training.run_folder import phases_of
 
     task, model = config["task"], config["model"]
@@ -58,7 +63,7 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what was measured, line by line."""
+    """Return the result as lines of (name, text)."""
     per_seed = {name: value for name, value in result.items() if isinstance(value, list) and name != "seeds"}
     baselines = {**result["baselines"], **result.get("loss_baselines", {})}
     lines = [(name.replace("_", " "), " ".join(map(in_a_cell, values))) for name, values in per_seed.items()]
@@ -98,7 +103,7 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
         try:
             rows.append(row_of(folder, path))
         except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
-            warn(f"{path} is damaged and left out: {error}")
+            warn(f"{path} is damaged and skipped: {error}")
     if json:
         print_json({"runs": rows})
         return
@@ -121,7 +126,7 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
 
 
 def row_of(folder: Path, path: Path) -> dict[str, Any]:
-    """Return what a list says of a run: its config flattened, how far it is, and its accuracies."""
+    """Return one row of the list: the flattened config, the progress and the accuracies."""
     from icecore.training.run_folder import RunFolder, phases_of, read_config
 
     config, run = read_config(path), RunFolder(path)
@@ -150,7 +155,7 @@ def row_of(folder: Path, path: Path) -> dict[str, Any]:
 
 
 def differing_settings(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
-    """Return by task and model the settings that are not the same in all of their runs; the width has its column."""
+    """Return, by task and model, the settings that differ between runs, except the width, which has a column."""
     found: dict[tuple[str, str], list[str]] = {}
     for kind in {(row["task"], row["model"]) for row in rows}:
         own = [row["settings"] for row in rows if (row["task"], row["model"]) == kind]

@@ -1,4 +1,4 @@
-"""What the commands of tables and figures share: scales, presets, names, and where results are."""
+"""Flags, progress and warnings shared by the commands that run sweeps or read their records."""
 
 import contextlib
 import sys
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.progress import sweep_progress
 from icecore.errors import unknown_name
 
@@ -22,17 +23,22 @@ class ScaleName(StrEnum):
     laptop = "laptop"
 
 
-NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all; icecore reproduce --list names them.")
+NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all. See: icecore reproduce --list.")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option(
     "released",
-    help="Whose settings: the authors' scripts' (released), those of their README's commands, whose stream keeps test "
-    "items (readme), or the paper's text's (paper).",
+    help="Whose settings: released (the authors' scripts), readme (the commands of their README, whose training data "
+    "contains test items) or paper (the paper's text).",
 )
-RESULTS = typer.Option(None, help="Folder of the records. Default: results at the paper's scale, runs at a laptop's.")
-MOST_SEEDS = 10_000  # of a cell
+RESULTS = typer.Option(None, help="Folder of the records. Default: results; for laptop, runs.")
+MOST_SEEDS = 10_000  # per cell
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
-GRID = typer.Option(False, "--grid", help="As the paper prints it: a row a task, our median and (the paper's number).")
+GRID = typer.Option(
+    False,
+    "--grid",
+    help="Print tables as the paper does: one row per task, our median (the paper's number).",
+    rich_help_panel=OUTPUT_PANEL,
+)
 
 
 def require_preset(preset: str) -> None:
@@ -53,25 +59,25 @@ def experiment_names(names: Sequence[str]) -> list[str]:
 def jobs_progress(
     populations: "Sequence[Job]",
 ) -> "Iterator[tuple[Callable[[Job], ProgressCallback], Callable[[Job, list[float]], None]]]":
-    """What a runner tells of populations as they begin, train and end, shown while the block runs."""
+    """Yield the callbacks of a runner: they show populations as they begin, train and end."""
     with sweep_progress(sum(population.seed_steps for population in populations)) as progress:
 
-        def watch_of(population: "Job") -> "ProgressCallback":
+        def progress_of(population: "Job") -> "ProgressCallback":
             return progress.begin(population.label, population.seed_steps)
 
         def on_done(population: "Job", accuracy: list[float]) -> None:
             values = " ".join(f"{value:.4f}" for value in accuracy)
             progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
 
-        yield watch_of, on_done
+        yield progress_of, on_done
 
 
-SAID: set[str] = set()  # by this command
-WIDE = 512  # for a CPU
+SAID: set[str] = set()  # warnings that this command has printed
+WIDE = 512  # slow on a CPU from here
 
 
 def warn(message: str) -> None:
-    """On standard error, once."""
+    """Print a warning on standard error, once."""
     if message not in SAID:
         SAID.add(message)
         print(f"warning: {message}", file=sys.stderr)

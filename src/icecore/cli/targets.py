@@ -1,4 +1,4 @@
-"""`icecore targets`: what circuit imitation imitates."""
+"""`icecore targets`: the target models of circuit imitation."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -13,14 +13,19 @@ if TYPE_CHECKING:
 
 
 def command(
-    width: list[int] = typer.Option([], help="Width of the target; may be given again. Default: those of Figure 6."),
+    width: list[int] = typer.Option([], help="Width of the target. Repeatable. Default: those of Figure 6."),
     items: int = typer.Option(1_000, min=2, help="Random inputs to measure on."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """The targets of circuit imitation by each reading of their initialization, in nats.
+    """Measure the targets of circuit imitation, for each reading of their initialization.
 
-    Entropy of the output, KL divergence between the outputs of two inputs, and what an answer would have that no
-    input changes: the uniform one, and the target's mean output.
+    [bold]Examples[/bold]
+
+    icecore targets
+    icecore targets --width 64 --width 128 --items 200
+
+    In nats: the entropy of the output, the KL divergence between the outputs of two inputs, and the KL divergence of
+    two constant answers, the uniform one and the target's mean output.
     """
     from icecore.paper.fig6 import TARGET_WIDTHS
     from icecore.tasks import Imitation
@@ -36,7 +41,7 @@ def command(
     headings = ("init", "width", "entropy", "pairwise KL", "KL of uniform", "KL of the mean")
     print_table(Table(title, headings, list(map(row_of, found)), left=("init",)))
     # SOURCE: appendix D.2.2
-    print("The paper has an entropy of 2.89 to 3.02 and a pairwise KL of 0.8 to 3.3, over its widths.")
+    print("The paper reports an entropy of 2.89 to 3.02 and a pairwise KL of 0.8 to 3.3, over its widths.")
 
 
 def row_of(one: "TargetNumbers") -> tuple[str, ...]:

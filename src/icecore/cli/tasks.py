@@ -1,4 +1,4 @@
-"""`icecore tasks`: what there is to learn, and what needs no learning."""
+"""`icecore tasks`: the tasks, their settings and their baselines."""
 
 import inspect
 import itertools
@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 def command(
     context: typer.Context,
-    task: str | None = typer.Argument(None, help="Show one task, with its settings: a name or FILE.py:CLASS."),
+    task: str | None = typer.Argument(None, help="Show this task and its settings: a name or FILE.py:CLASS."),
     check: str | None = typer.Option(
-        None, "--check", metavar="FILE.py:CLASS", help="Check that a task of your own keeps the contract."
+        None, "--check", metavar="FILE.py:CLASS", help="Check that a task of yours meets the contract."
     ),
     json: bool = JSON_OPTION,
 ) -> None:
-    """List the tasks: versions, presets, vocabulary, length, and baselines.
+    """List the tasks with their presets and baselines; or show, or check, one task.
 
-    A baseline is the accuracy of a simple rule that needs no learning, mostly counted on the test items: a trained
-    model says something only above it. With other settings: icecore tasks needle --max-pairs 4.
+    [bold]Examples[/bold]
+
+    icecore tasks
+    icecore tasks needle --max-pairs 4
+    icecore tasks --check my_task.py:MyTask
+
+    A baseline is the accuracy of a simple rule that needs no learning, mostly measured on the test items. Only accuracy
+    above it is evidence of learning.
     """
     from icecore.tasks import TASKS, find_task
 
@@ -51,7 +57,7 @@ def command(
             )
             for row in descriptions
         ]
-        headings = ("task", "version", "presets", "vocabulary", "length", "baselines: what needs no learning")
+        headings = ("task", "version", "presets", "vocabulary", "length", "baselines (rules that need no learning)")
         print_table(Table("Tasks, with the preset 'released'", headings, rows, (headings[0], "presets", headings[-1])))
         print("\nicecore tasks TASK shows a task's example and settings.")
 
@@ -69,7 +75,7 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
             "max_length": task.max_length,
             "baselines": task.baselines(),
         }
-    except (Exception, SystemExit) as error:  # of a user's task, whatever its code may raise
+    except (Exception, SystemExit) as error:  # a user's task may raise anything
         if isinstance(error, InputError) or task_class.source_text is None:
             raise
         raise InputError(
@@ -104,7 +110,7 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     ]
     print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings))
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
-    print(f"\nwith {given or 'the settings released'}:")
+    print(f"\nwith {given or 'the preset released'}:")
     print(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
     print(f"baselines: {baselines_in_words(description['baselines'])}")
     if rejected is not None:
@@ -137,7 +143,7 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise InputError(f"{spec} breaks the contract: {problems[0]}{others}")
     if not json:
-        print(f"{spec} keeps the contract.")
+        print(f"{spec} meets the contract.")
         rejected = what_is_rejected(make_task(task_class))
         if rejected is not None:
             print(rejected)

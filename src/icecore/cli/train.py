@@ -86,7 +86,7 @@ def command(
     clip: float | None = CLIP,
     accumulate: int = typer.Option(
         1,
-        help="Compute each batch in so many parts: less memory, the same result.",
+        help="Compute each batch in this many parts: less memory, the same result.",
         rich_help_panel=TRAINING_PANEL,
     ),
     seeds: str = typer.Option(
@@ -102,17 +102,17 @@ def command(
         False, "--resume", help="Continue an unfinished run of this config.", rich_help_panel=RUN_PANEL
     ),
     overwrite: bool = typer.Option(
-        False, "--overwrite", help="Train again, whatever is there.", rich_help_panel=RUN_PANEL
+        False, "--overwrite", help="Train again, even if the run exists.", rich_help_panel=RUN_PANEL
     ),
     with_body: bool = typer.Option(
         False, "--with-body", help="Save the frozen weights too, not only their seed.", rich_help_panel=RUN_PANEL
     ),
     checkpoint_every: int | None = typer.Option(
-        None, help="Save every so many steps. Default: a twentieth of them.", rich_help_panel=RUN_PANEL
+        None, help="Steps between checkpoints. Default: a twentieth of the run.", rich_help_panel=RUN_PANEL
     ),
     evaluate_every: int | None = typer.Option(
         None,
-        help="Measure test accuracy every so many steps. Default: a tenth of them, if that takes a fifth of the time.",
+        help="Steps between evaluations. Default: a tenth of the run, within a fifth of its time.",
         rich_help_panel=OUTPUT_PANEL,
     ),
     probe: list[str] = typer.Option(
@@ -131,9 +131,9 @@ def command(
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
 
-    Every setting of the task, and of a model of yours, is a flag as well. A killed run continues with --resume, and on
-    the CPU ends with the same bits; a complete run is shown, not repeated. On several GPUs, each with its part of
-    every batch: torchrun --nproc-per-node 8 -m icecore train needle (tested on CPUs alone).
+    Settings of the task and of your own model are flags too. A killed run continues with --resume, on the CPU with
+    bit-identical results; a complete run is shown, not repeated. To split every batch over several GPUs:
+    torchrun --nproc-per-node 8 -m icecore train needle (tested on CPUs only).
     """
     from icecore.models import is_shipped
     from icecore.training import Intervals, RunFolder, config_of, pick_device, pick_precision, train_config
@@ -166,13 +166,13 @@ def command(
         made, chosen, trainable, parse_seeds(seeds), precision=pick_precision(precision, where, chosen), **settings
     )
     probes = named_probes(load_function(each, "probe")[0] for each in probe)
-    is_first = os.environ.get("RANK", "0") == "0"  # of the processes of torchrun; the others are silent
+    is_first = os.environ.get("RANK", "0") == "0"  # only rank 0 of torchrun prints
     if is_first:
         for phase in config.phases:
             announce(chosen, config.dims, phase.trainable)
             if (advice := phase.training.advice) is not None:
                 warn(advice)
-        warn_of_width(chosen.width, device, "a narrower one: --width 64 --init matched")
+        warn_of_width(chosen.width, device, "try --width 64 --init matched")
     with (
         training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
@@ -208,7 +208,7 @@ def parse_phases(text: str) -> list[dict[str, Any]]:
 
 
 def explicit_options(**given: Any) -> dict[str, Any]:
-    """Return what was given; the rest is the preset's."""
+    """Return the options that were given; the preset sets the others."""
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -241,14 +241,14 @@ def find_body(name: str) -> "type[Model]":
 
 
 def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
-    """Make the model: the preset's settings for the task, and what was given on top."""
+    """Make the model from the preset's settings for the task, overridden by the given ones."""
     from icecore.models import settings_of_model
     from icecore.models.check import require_made
     from icecore.tasks.loading import parse_value
     from icecore.training.presets import preset_dims, preset_model
     from icecore.user_code import reraise_user_error
 
-    with reraise_user_error(f"the types of {model_class.__name__}'s fields cannot be had"):
+    with reraise_user_error(f"cannot read the types of {model_class.__name__}'s fields"):
         kinds = get_type_hints(model_class)
     fields = settings_of_model(model_class)
     values = preset_model(task, model_class, preset)

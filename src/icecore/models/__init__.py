@@ -1,4 +1,4 @@
-"""The models. Each is a frozen dataclass of its dims; its parameters are a dict, apart from it."""
+"""Models: frozen dataclasses of settings. The parameters are a separate dict."""
 
 from icecore.errors import unknown_name
 from icecore.models.base import (
@@ -28,7 +28,7 @@ MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # use
 
 
 def find_model(name: str) -> type[Model]:
-    """The model class of this name, or the class of `FILE.py:CLASS`."""
+    """Return the model class of this name, or the class of `FILE.py:CLASS`."""
     if is_file(name):
         return load_class(name, Model, "model")
     if name not in MODELS:
@@ -37,7 +37,7 @@ def find_model(name: str) -> type[Model]:
 
 
 def is_shipped(model: Model) -> bool:
-    """Whether it is one of ours as it is, and no user's."""
+    """Tell whether the model is one of ours; a user's subclass is not."""
     return type(model) in SHIPPED
 
 

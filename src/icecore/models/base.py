@@ -1,4 +1,4 @@
-"""The contract of a model: named parameters, each with a role, and pure functions of them."""
+"""The model interface: named parameters, each with a role, and pure functions of them."""
 
 import abc
 import dataclasses
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, Tensor]
 # Called with each activation's name and value; its return value replaces the activation.
 Hook = Callable[[str, Tensor], Tensor]
-# From new tokens and a cache to their logits and the next cache.
+# (new tokens, cache) -> (their logits, next cache).
 Decoder = Callable[[Tensor, Any], tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
 class ModelDims:
-    """What a model must know of its task: the number of tokens, and how many positions it can tell apart."""
+    """Dimensions that the task sets: the vocabulary size and the number of positions."""
 
     vocab_size: int
     n_positions: int
@@ -36,10 +36,10 @@ class ModelDims:
 
 @dataclass(frozen=True)
 class ParameterSpec:
-    """One parameter: its shape, its role, and how it begins."""
+    """One parameter: shape, role and initialization."""
 
     shape: tuple[int, ...]
-    role: str  # a role of `Model.roles`; a finer part of one follows a slash, as in attention/q
+    role: str  # one of `Model.roles`; a sub-role follows a slash, as in attention/q
     init: float | Initializer = Constant(0.0)  # a number is the standard deviation of a normal distribution
 
     @property
@@ -52,33 +52,33 @@ class ParameterSpec:
 
     @property
     def decays(self) -> bool:
-        """Weight decay applies to matrices, not to biases and norms."""
+        """Tell whether weight decay applies: to matrices, not to biases and norms."""
         return len(self.shape) > 1
 
 
 @dataclass(frozen=True)
 class Positions:
-    """The (row, column) places of a batch at which logits are wanted."""
+    """The (row, column) positions of a batch at which to compute logits."""
 
     rows: Int64[Tensor, " places"]
     columns: Int64[Tensor, " places"]
 
 
 class Model(abc.ABC):
-    """A kind of network, as a frozen dataclass of its settings. Its parameters are a dict, apart from it.
+    """A network architecture: a frozen dataclass of its settings. The parameters are a separate dict.
 
-    It is written for one network. A population stacks the parameters of many; see `training.population`.
+    Methods compute one network. A population stacks the parameters of many; see `training.population`.
     """
 
     name: ClassVar[str]
     roles: ClassVar[tuple[str, ...]]
-    vectorizes: ClassVar[bool] = True  # whether torch.func.vmap can run many at once
-    source_file: ClassVar[str | None] = None  # of a user's model, the file that it was loaded from,
-    source_text: ClassVar[str | None] = None  # and what that held
+    vectorizes: ClassVar[bool] = True  # whether torch.func.vmap can run many networks at once
+    source_file: ClassVar[str | None] = None  # the file that a user's model was loaded from
+    source_text: ClassVar[str | None] = None  # and its text
     width: int
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """Forget the parent's source file: a class derived in Python is not what that file holds."""
+        """Clear the parent's source file, which does not define the subclass."""
         super().__init_subclass__(**settings)
         cls.source_file = cls.source_text = None
 
@@ -88,15 +88,15 @@ class Model(abc.ABC):
 
     @abc.abstractmethod
     def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
-        """Return what the unembedding reads.
+        """Return the input of the unembedding.
 
-        A model that names its `activations` takes a third argument, `hook: Hook | None = None`, and passes each of
-        them through it.
+        A model with named `activations` takes a third argument, `hook: Hook | None = None`, and passes each of them
+        through it.
         """
 
     @abc.abstractmethod
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
-        """Return the logits of what `hidden` gives."""
+        """Return the logits for the output of `hidden`."""
 
     def logits(
         self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], at: Positions | None = None
@@ -107,17 +107,17 @@ class Model(abc.ABC):
 
     @property
     def unread_roles(self) -> tuple[str, ...]:
-        """Roles whose parameters have no effect with these settings."""
+        """Return the roles whose parameters have no effect with these settings."""
         return ()
 
     @property
     def activations(self) -> tuple[str, ...]:
-        """The names that `hidden` passes to its hook, in order; none if it takes no hook."""
+        """Return the names that `hidden` passes to its hook, in order; empty if it takes none."""
         return ()
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The activations of shape (batch, seq, width) that follow the representation through the depth."""
+        """Return the (batch, seq, width) activations to follow through the layers, such as the residual stream."""
         return ()
 
     def trace(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> dict[str, Tensor]:
@@ -134,7 +134,7 @@ class Model(abc.ABC):
 
     @property
     def engine(self) -> "type[Engine]":
-        """How training computes the model: by default, as it is written."""
+        """Return the engine that training uses; by default, the reference."""
         from icecore.models.engines import ReferenceEngine
 
         return ReferenceEngine
@@ -149,18 +149,18 @@ class Model(abc.ABC):
         return step, None
 
     def to_huggingface(self, _sizes: ModelDims, _parameters: Parameters, /) -> Any:
-        """Return the same network as a model of transformers, with equal logits."""
+        """Return the same network as a model of Hugging Face transformers, with equal logits."""
         raise InputError(f"the model {self.name} cannot be exported to Hugging Face: transformers has no such network")
 
 
 def hidden_with(
     model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook
 ) -> Float[Tensor, "batch seq width"]:
-    """Return `model.hidden` with a hook, or say that the model takes none."""
+    """Run `model.hidden` with a hook; raise if the model takes none."""
     has_hook = "hook" in inspect.signature(type(model).hidden).parameters
     require(
         has_hook and bool(model.activations),
-        f"{model.name} names no activations to look at: let its hidden take a hook, and name them in `activations`",
+        f"{model.name} has no named activations: let its hidden take a hook, and list them in `activations`",
     )
     return cast(Any, model).hidden(parameters, tokens, hook)
 
@@ -168,11 +168,12 @@ def hidden_with(
 def traced(
     model: Model, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], names: Iterable[str]
 ) -> dict[str, Tensor]:
-    """Return `model.trace`, which must have these activations."""
+    """Return `model.trace`; raise unless it has these activations."""
     values = model.trace(parameters, tokens)
     missing = [name for name in names if name not in values]
     require(
-        not missing, f"hidden of {model.name} passes no {', '.join(missing)} to its hook, though `activations` does"
+        not missing,
+        f"hidden of {model.name} does not pass {', '.join(missing)} to its hook: pass them, or change `activations`",
     )
     return values
 
@@ -190,7 +191,7 @@ def parameter_of_role(model: Model, parameters: Parameters, role: str) -> Tensor
 
 
 def settings_of_model(model_class: type[Model]) -> list[str]:
-    """Return the names of the dataclass's fields that it is made with."""
+    """Return the names of the fields that the constructor takes."""
     return [field.name for field in model_fields(model_class)]
 
 
@@ -199,7 +200,7 @@ def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
 
 
 def initialize(model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
-    """Return the initial parameters of a seed, on the CPU. Each parameter has a random stream of its own."""
+    """Return the initial parameters of a seed, on the CPU. Each parameter has its own random stream."""
     return {name: initial_value(spec, name, seed) for name, spec in model.specs(dims).items()}
 
 
@@ -211,13 +212,13 @@ def initial_value(spec: ParameterSpec, name: str, seed: int) -> Tensor:
 
 
 # Methods that a subclass may override and still compute the same logits from the same parameters.
-NOT_COMPUTING = ("specs", "engine", "decoder", "to_huggingface", "trace", "activations", "streams")
+NOT_FORWARD = ("specs", "engine", "decoder", "to_huggingface", "trace", "activations", "streams")
 
 
 def same_forward_pass(model: Model, other: type[Model]) -> bool:
-    """Tell whether `model` computes what `other` does.
+    """Tell whether `model` has the forward pass of `other`.
 
-    It is of that class, or of a subclass that overrides nothing of the forward pass, and its parameters have the same
+    It is that class, or a subclass that overrides no method of the forward pass and has parameters of the same names,
     shapes and roles.
     """
     made = type(model)
@@ -229,7 +230,7 @@ def same_forward_pass(model: Model, other: type[Model]) -> bool:
         for name, value in vars(each).items()
         if not name.startswith("__") and (inspect.isfunction(value) or isinstance(value, property))
     ]
-    if any(getattr(made, name) is not getattr(other, name) for name in methods if name not in NOT_COMPUTING):
+    if any(getattr(made, name) is not getattr(other, name) for name in methods if name not in NOT_FORWARD):
         return False
     dims = ModelDims(3, 3)
     plain = other(**{name: getattr(model, name) for name in settings_of_model(other)})
@@ -238,14 +239,14 @@ def same_forward_pass(model: Model, other: type[Model]) -> bool:
 
 
 def count_parameters(model: Model, dims: ModelDims) -> dict[str, int]:
-    """Return how many parameters each role has."""
+    """Return the number of parameters per role."""
     counts = dict.fromkeys(model.roles, 0)
     for spec in model.specs(dims).values():
         counts[spec.role.split("/")[0]] += spec.size
     return counts
 
 
-MOST = {"layers": 1_000, "width": 2**20}  # larger models do not fit into memory, after a long wait
+MOST = {"layers": 1_000, "width": 2**20}  # larger models run out of memory, after a long wait
 
 
 def require_size(name: str, value: int, least: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Decoding with a cache of keys and values. Pure; its reference is `logits` on the whole text."""
+"""Decoding with a key-value cache, as pure functions. The reference is `logits` on the whole text."""
 
 import math
 from functools import partial
@@ -15,10 +15,10 @@ from icecore.models.transformer import Transformer, linear, norm
 
 
 class Cache(NamedTuple):
-    """What attention needs of the tokens so far, layer by layer.
+    """Cache of attention, layer by layer.
 
-    With softmax these are keys and values, (batch, head, seq, channel) each; with prefix sums the sum of all
-    values, (batch, head, 1, channel), however long the text is.
+    With softmax: keys and values, (batch, head, seq, channel) each. With prefix sums: the sum of all values,
+    (batch, head, 1, channel), at any length.
     """
 
     length: int
@@ -36,10 +36,10 @@ def cached_decoder(model: Transformer, parameters: Parameters) -> tuple[Decoder,
 def cached_logits(
     model: Transformer, parameters: Parameters, tokens: Int64[Tensor, "batch new"], cache: Cache
 ) -> tuple[Float[Tensor, "batch new vocab"], Cache]:
-    """Logits at the new tokens, and the cache with them in it; computed in the parameters' own type and place."""
+    """Return the logits at the new tokens and the extended cache, in the parameters' dtype and on their device."""
     begin, end = cache.length, cache.length + tokens.shape[1]
     positions = len(parameters["position"])
-    require(end <= positions, f"the model has {positions} positions, and the text has {end} tokens")
+    require(end <= positions, f"the text must have at most {positions} tokens, the model's positions, got {end}")
     stream = parameters["token"][tokens] + parameters["position"][begin:end]
     layers = []
     for layer, kept in enumerate(cache.layers):
@@ -59,7 +59,7 @@ def attend(
     x: Float[Tensor, "batch new width"],
     kept: tuple[Tensor, ...],
 ) -> tuple[Float[Tensor, "batch new width"], tuple[Tensor, ...]]:
-    """What the new tokens' heads read, side by side, and what is to be kept for the next ones."""
+    """Return the new tokens' attention output, heads concatenated, and the layer's new cache."""
 
     def heads_of(part: str) -> Float[Tensor, "batch head new channel"]:
         return linear(x, parameters, f"{block}.{part}").unflatten(2, (model.heads, -1)).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""To and from Hugging Face's GPT2LMHeadModel, with equal logits. Needs the extra `huggingface`."""
+"""Convert to and from Hugging Face's GPT2LMHeadModel, with equal logits. Needs the extra `huggingface`."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import GPT2LMHeadModel, PreTrainedTokenizerFast
 
-# What a GPT2Config must say for the network to compute what ours does.
+# GPT2Config values of our forward pass.
 SAME = {
     "activation_function": "gelu_new",
     "layer_norm_epsilon": NORM_EPSILON,
@@ -23,20 +23,20 @@ SAME = {
 
 
 def to_huggingface(model: Transformer, dims: ModelDims, parameters: Parameters) -> "GPT2LMHeadModel":
-    """A GPT2LMHeadModel with these weights."""
+    """Return a GPT2LMHeadModel with these weights."""
     network = new_gpt2(model, dims).eval()
     network.load_state_dict(gpt2_state(model, parameters))
     return network
 
 
 def to_huggingface_tokenizer(tokenizer: "Tokenizer", end: str) -> "PreTrainedTokenizerFast":
-    """The same tokenizer, which begins and ends documents with `end`."""
+    """Return the tokenizer for transformers, with `end` as its BOS and EOS token."""
     transformers = import_transformers()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=end, eos_token=end)
 
 
 def new_gpt2(model: Transformer, dims: ModelDims) -> "GPT2LMHeadModel":
-    """A GPT2LMHeadModel of that shape, with its own initial weights and without dropout."""
+    """Return a GPT2LMHeadModel of that shape, with transformers' initial weights and no dropout."""
     transformers = import_transformers()
     require(
         model.attention == "softmax",
@@ -60,14 +60,15 @@ def new_gpt2(model: Transformer, dims: ModelDims) -> "GPT2LMHeadModel":
 
 
 def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, ModelDims, dict[str, Tensor]]:
-    """The model, its dims and its parameters, of a GPT2LMHeadModel."""
+    """Return the model, dims and parameters of a GPT2LMHeadModel."""
     config = network.config
     for name, ours in SAME.items():
         theirs = getattr(config, name)
-        require(theirs == ours, f"icecore's transformer has {name} {ours}, the model has {theirs}: it is another one")
+        require(theirs == ours, f"GPT2Config.{name} must be {ours}, as in icecore's transformer, got {theirs}")
     wide = config.n_inner
     require(
-        wide in (None, 4 * config.n_embd), f"icecore's MLPs are 4 times as wide as the stream, the model's is {wide}"
+        wide in (None, 4 * config.n_embd),
+        f"GPT2Config.n_inner must be 4 n_embd, as in icecore's transformer, got {wide}",
     )
     model = Transformer(width=config.n_embd, layers=config.n_layer, heads=config.n_head)
     dims = ModelDims(vocab_size=config.vocab_size, n_positions=config.n_positions)
@@ -84,7 +85,7 @@ def from_huggingface(network: "GPT2LMHeadModel") -> tuple[Transformer, ModelDims
 
 
 def names_of_gpt2(model: Transformer) -> dict[str, tuple[str, int | None]]:
-    """For each of our parameters GPT-2's name and, of its joint QKV map, which third."""
+    """Return GPT-2's name for each of our parameters, and which third of the joint QKV map it is."""
     names: dict[str, tuple[str, int | None]] = {
         "token": ("transformer.wte.weight", None),
         "position": ("transformer.wpe.weight", None),
@@ -107,7 +108,7 @@ def names_of_gpt2(model: Transformer) -> dict[str, tuple[str, int | None]]:
 
 
 def is_transposed(key: str) -> bool:
-    """GPT-2 keeps the matrices of its blocks as (inputs, outputs)."""
+    """Tell whether GPT-2 stores this parameter as (inputs, outputs): the matrices of its blocks."""
     return key.endswith("weight") and (".attn." in key or ".mlp." in key)
 
 

@@ -1,4 +1,4 @@
-"""How parameters begin: distributions by name, or any function of a shape and a random generator."""
+"""Initializers of parameters: named distributions, or any function of a shape and a random generator."""
 
 import math
 from collections.abc import Callable
@@ -49,7 +49,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Orthogonal:
-    """A uniformly distributed matrix with orthogonal rows or columns, whose entries have this standard deviation."""
+    """A uniformly distributed matrix with orthogonal rows or columns; `std` is that of its entries."""
 
     std: float
 
@@ -81,7 +81,7 @@ def orthogonal(normal: Float[Tensor, "row column"]) -> Float[Tensor, "row column
 
 
 def sinusoids(positions: int, width: int) -> Float[Tensor, "position width"]:
-    """Computed in float64, so that rounding to float32 gives the same bits on every processor."""
+    """Compute in float64, so that rounding to float32 gives the same bits on every processor."""
     column = torch.arange(width)
     rate = 10_000.0 ** (-(column - column % 2).double() / width)
     angle = torch.arange(positions).double()[:, None] * rate

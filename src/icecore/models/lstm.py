@@ -1,4 +1,4 @@
-"""The textbook LSTM between an embedding and an output layer with a bias."""
+"""A standard LSTM between token embeddings and an unembedding with a bias."""
 
 import math
 import warnings
@@ -15,15 +15,15 @@ from icecore.models.initializers import Uniform
 if TYPE_CHECKING:
     from icecore.models.engines import Engine
 
-PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in the order of PyTorch's kernel
+PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
 
 
 @dataclass(frozen=True)
 class LSTM(Model):
-    """A recurrent network; it has no positions, and its body is one role, `recurrent`.
+    """A recurrent network without positions; its body has one role, `recurrent`.
 
-    Initialized as PyTorch does it, which is what the released scripts use: embeddings N(0, 1), all else
-    uniform within 1 / sqrt(width).
+    Initialized as in PyTorch, which the released scripts use: embeddings N(0, 1), all else uniform within
+    1 / sqrt(width).
     """
 
     width: int = 1024
@@ -31,7 +31,7 @@ class LSTM(Model):
 
     name: ClassVar[str] = "lstm"
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "recurrent")
-    vectorizes: ClassVar[bool] = False  # the fused kernel knows one network
+    vectorizes: ClassVar[bool] = False  # the fused kernel runs one network
 
     def __post_init__(self) -> None:
         require_size("width", self.width)
@@ -52,7 +52,7 @@ class LSTM(Model):
         return specs
 
     def weights(self, parameters: Parameters) -> list[Tensor]:
-        """Return the body's parameters in the order of PyTorch's kernel."""
+        """Return the body's parameters in PyTorch's order."""
         return [parameters[f"layer{layer}.{part}"] for layer in range(self.layers) for part in PARTS]
 
     def hidden(
@@ -86,11 +86,11 @@ class LSTM(Model):
 
 
 def run_layers(inputs: Float[Tensor, "batch seq width"], weights: list[Tensor]) -> Float[Tensor, "batch seq width"]:
-    """Run the layers that these weights are of, from states of zero."""
+    """Run the layers with these weights, from zero states."""
     layers = len(weights) // len(PARTS)
     start = inputs.new_zeros(layers, len(inputs), inputs.shape[2])
     with warnings.catch_warnings():
-        # cuDNN copies the weights into one block at every call, and warns; the engine saves it that copy.
+        # cuDNN copies the weights into one block at every call, and warns. The engine avoids the copy.
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single")
         output, _, _ = torch.lstm(
             inputs,

@@ -1,4 +1,4 @@
-"""What trains, as a set of roles."""
+"""Trained parameters, chosen by role."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
 
 
 def trained_names(model: Model, dims: ModelDims, trainable: str) -> list[str]:
-    """The parameters that train: `trainable` is an alias, `all`, or roles with commas between them."""
+    """Return the names of the trained parameters; `trainable` is an alias, `all`, or comma-separated roles."""
     specs = model.specs(dims)
     known = known_roles(model, specs)
     for name, spec in specs.items():
@@ -26,7 +26,7 @@ def trained_names(model: Model, dims: ModelDims, trainable: str) -> list[str]:
         if word == "all":
             wanted |= set(model.roles)
         elif word in ALIASES:
-            wanted |= set(ALIASES[word])  # a model without positions has nothing to train there
+            wanted |= set(ALIASES[word])  # roles that the model lacks, such as position, are ignored
         elif word in known:
             wanted.add(word)
         else:
@@ -40,6 +40,6 @@ def trained_names(model: Model, dims: ModelDims, trainable: str) -> list[str]:
 
 
 def known_roles(model: Model, specs: Mapping[str, ParameterSpec]) -> list[str]:
-    """The model's roles, then the finer parts of them."""
+    """Return the model's roles, then its sub-roles."""
     finer = dict.fromkeys(part for spec in specs.values() for part in spec.role.split("/")[1:])
     return [*model.roles, *finer]

@@ -1,4 +1,4 @@
-"""Text from a model, token by token: greedy, by temperature, or from the most likely tokens alone."""
+"""Sample text from a model: greedy, with a temperature, or with top-p."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from icecore.seeding import make_generator
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn."""
+    """Settings for drawing the next token."""
 
     temperature: float = 1.0  # 0 takes the most likely token
-    top_p: float = 1.0  # of the most likely tokens, as many as together have this probability; 1 is all
+    top_p: float = 1.0  # draw from the most likely tokens that together have this probability; 1 is all
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -27,7 +27,7 @@ class Sampling:
         require(0 < self.top_p <= 1, f"--top-p must be above 0 and at most 1, got {self.top_p}")
 
     def probabilities(self, logits: Float[Tensor, "batch vocab"]) -> Float64[Tensor, "batch vocab"]:
-        """The distribution that the next token is drawn from."""
+        """Return the distribution of the next token."""
         logits = logits.double()
         if self.temperature == 0:
             most_likely = torch.zeros_like(logits)
@@ -36,15 +36,15 @@ class Sampling:
         if self.top_p == 1:
             return chances
         ordered, tokens = chances.sort(dim=1, descending=True, stable=True)
-        is_enough = ordered.cumsum(dim=1) - ordered >= self.top_p  # without this one
+        is_enough = ordered.cumsum(dim=1) - ordered >= self.top_p  # without this token's own
         kept = chances.masked_fill(is_enough.gather(1, tokens.argsort(dim=1)), 0.0)
         return kept / kept.sum(dim=1, keepdim=True)
 
     def choose(self, logits: Float[Tensor, "batch vocab"], generators: Sequence[torch.Generator]) -> list[int]:
-        """One token for each row, each by a generator of its own."""
+        """Draw one token per row, each with its own generator."""
         heights = self.probabilities(logits.cpu()).cumsum(dim=1)
         random = torch.stack([torch.rand(1, dtype=torch.float64, generator=each) for each in generators])
-        # The first token whose height is above the random one: it has a probability above 0.
+        # The first token whose cumulative probability exceeds the random number: its probability is above 0.
         places = torch.searchsorted(heights, random * heights[:, -1:], right=True)
         return places[:, 0].clamp(max=heights.shape[1] - 1).tolist()
 
@@ -60,10 +60,10 @@ def continuations(
     positions: int,
     end_token: int,
 ) -> Iterator[list[int | None]]:
-    """Step by step the next token of each of `count` texts after the prompt; None where a text has ended.
+    """Yield at each step the next token of `count` continuations of the prompt; None where one has ended.
 
-    A text ends with the end token, after `tokens` tokens, or when the next one would need a position beyond
-    `positions`. The k-th text has a stream of random numbers of its own.
+    A continuation ends with the end token, after `tokens` tokens, or when the next one would need a position beyond
+    `positions`. Each has its own random stream.
     """
     generators = [make_generator(sampling.seed, "sample", index) for index in range(count)]
     logits_of, cache = model.decoder(parameters)

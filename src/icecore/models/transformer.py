@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 NORM_EPSILON = 1e-5
 BASE_STD = 0.02  # SOURCE: section 3 and GPT-2
-BASE_WIDTH = 1024  # the width whose gain `matched` keeps
+BASE_WIDTH = 1024  # `matched` has the gain of this width
 
 
 @dataclass(frozen=True)
 class Transformer(Model):
     """A decoder-only transformer.
 
-    Initializations, all times `gain` for the matrices of the body:
+    Initializations; `gain` multiplies all matrices of the body:
       released  std .02, output projections of attention and MLP .02 / sqrt(2 layers), as in GPT-2
       paper     std .02, all of the MLP .02 / sqrt(2 layers)
-      matched   released x sqrt(1024 / width): at every width the gain of width 1024
-      matched-all  matched, the unembedding too: where that is frozen, its gain counts as well
-    Positions begin like tokens (normal), or as sines and cosines (sinusoidal), of which the authors' scripts have a
-    mode too, for positions that stay frozen; the paper does not speak of it.
+      matched   released x sqrt(1024 / width): the gain of width 1024 at every width
+      matched-all  matched, for the unembedding too: its gain matters where it is frozen
+    Positions are initialized like tokens (normal), or as sines and cosines (sinusoidal). The authors' scripts have a
+    sinusoidal mode too, for frozen positions; the paper does not mention it.
     """
 
     width: int = 1024
@@ -107,7 +107,7 @@ class Transformer(Model):
     def hidden(
         self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook | None = None
     ) -> Float[Tensor, "batch seq width"]:
-        """The residual stream after the final norm. A `hook` sees every step, and may change it."""
+        """Return the residual stream after the final norm. A `hook` sees every activation, and may replace it."""
         hook = hook or unchanged
         stream = hook("embedding", parameters["token"][tokens] + parameters["position"][: tokens.shape[1]])
         for layer in range(self.layers):
@@ -146,11 +146,11 @@ class Transformer(Model):
 
     @property
     def activations(self) -> tuple[str, ...]:
-        """Names by shape.
+        """Return the names, here by shape.
 
         (batch, seq, width): embedding; blockN.attention_out and blockN.mlp_out, which are added to the residual
-        stream; blockN.middle and blockN.stream, the stream after attention and after the MLP; final, after the final
-        norm. (batch, head, query, key): blockN.attention. (batch, seq, 4 width): blockN.mlp_active.
+        stream; blockN.middle and blockN.stream, the residual stream after attention and after the MLP; final, after
+        the final norm. (batch, head, query, key): blockN.attention. (batch, seq, 4 width): blockN.mlp_active.
         """
         attention = ("attention",) if self.attention == "softmax" else ()
         parts = (*attention, "attention_out", "middle", "mlp_active", "mlp_out", "stream")

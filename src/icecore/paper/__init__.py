@@ -1,6 +1,6 @@
-"""The paper, one file per table or figure: its cells, its numbers, their tolerance, the claims and the drawing.
+"""The paper, one file per table or figure: cells, numbers, tolerances, claims and drawing.
 
-Nothing here imports torch until a cell is trained, so that tables of stored results print at once.
+Nothing here imports torch until a cell is trained, so tables of stored results print at once.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ from icecore.paper.variations import BATCHES, MODULUS, POSITIONS, RATES, VARIATI
 from icecore.reporting.claim import Claim
 from icecore.store.records import Records
 
-OF_ONE_RUN = "it shows one run: icecore analyze RUN --figures DIR draws it"
+OF_ONE_RUN = "it shows one run; draw it with icecore analyze RUN --figures DIR"
 FIG2 = Experiment("fig2", "attention maps of needle", missing=OF_ONE_RUN)
 FIG3 = Experiment("fig3", "embeddings of modular addition", missing=OF_ONE_RUN)
-FIG5 = Experiment("fig5", "samples of language models", missing="it shows samples: icecore sample RUN writes them")
+FIG5 = Experiment("fig5", "samples of language models", missing="it shows samples; write them with icecore sample RUN")
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -45,7 +45,7 @@ FIGURES: dict[str, tuple[Experiment, Figure]] = {
 
 
 def named(names: Sequence[str]) -> list[Experiment]:
-    """Return the named experiments that can be run; `all` is all of those."""
+    """Return the named experiments; `all` stands for all that can be run."""
     if "all" in names:
         return [experiment for experiment in EXPERIMENTS.values() if experiment.cells is not None]
     for name in names:
@@ -67,7 +67,7 @@ def claims_of(names: Sequence[str], scale: str, preset: str, records: Records) -
 
 
 def spent_on(names: Sequence[str], scale: str, preset: str, records: Records) -> list[Spent]:
-    """Return what the runs behind the named experiments took; a run behind several counts once."""
+    """Return the device time of the runs behind the named experiments; a run behind several counts once."""
     evidence = evidence_of(records, scale, preset)
     return spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence))
 

@@ -21,7 +21,7 @@ from icecore.reporting.claim import (
 )
 from icecore.sweeps.names import CellName
 
-TRAIN = " (train)"  # ends the label of an accuracy on the training set
+TRAIN = " (train)"  # label suffix: accuracy on the training set
 
 
 def accuracy_claims(
@@ -30,7 +30,7 @@ def accuracy_claims(
     printed: Sequence[Number] = (),
     known: Mapping[CellName, KnownReason] | None = None,
 ) -> list[Claim]:
-    """Make a claim for each printed number; where the paper prints none, for each cell."""
+    """Return a claim per number the paper prints; if it prints none, a claim per cell."""
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
     found: list[Claim] = []
@@ -51,7 +51,7 @@ def accuracy_claims(
 def claim_of(
     experiment: Experiment, cell: PaperCell, number: Number | None, scale: str, precisions: Precisions
 ) -> Claim:
-    """Make a cell's claim from its records in each precision; those that do not count are noted."""
+    """Return a cell's claim, from the precision with the most seeds; the others go into the note."""
     key = "accuracy" if number is None else number.accuracy
     counted = of_most_seeds(precisions)
     runs = [record for record in counted if key in record]
@@ -73,7 +73,7 @@ def claim_of(
         reason,
         verdict,
         note="; ".join(notes_on(precisions, key, whole)),
-        whole_answers=median_of(whole) if key == "accuracy" else None,
+        exact_match=median_of(whole) if key == "accuracy" else None,
         place=(row + suffix, column),
         setting=cell.setting,
     )
@@ -81,7 +81,7 @@ def claim_of(
 
 def notes_on(precisions: Precisions, key: str, whole: Sequence[float]) -> list[str]:
     counted = of_most_seeds(precisions)
-    notes = [f"whole answers right: {statistics.median(whole):.1f}"] if whole else []
+    notes = [f"exact match: {statistics.median(whole):.1f}"] if whole else []
     others = {
         precision: [100 * record[key] for record in each if key in record]
         for precision, each in precisions.items()
@@ -101,7 +101,7 @@ def judge(number: Number | None, ours: float | None, scale: str) -> tuple[str, s
     if number is None:
         return "", "the paper prints no number", without_verdict(ours)
     if scale == "laptop":
-        tolerance, reason = f"same side of {LAPTOP_LINE:g}", "a laptop's tasks are smaller than the paper's"
+        tolerance, reason = f"same side of {LAPTOP_LINE:g}", "laptop tasks are smaller than the paper's"
         agrees = ours is not None and (ours >= LAPTOP_LINE) == (number.paper >= LAPTOP_LINE)
     else:
         tolerance, reason = f"{number.tolerance.points:g}", number.tolerance.reason

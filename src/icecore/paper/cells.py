@@ -1,4 +1,4 @@
-"""The paper's cells, named without torch and made when they are needed: a table of stored results makes none."""
+"""The paper's cells, named without torch and built when needed: a table of stored results builds none."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaperCell:
-    """A cell at a scale and with a preset: its name, and how it is made."""
+    """A cell at a scale and with a preset: its name, and how to build it."""
 
     name: CellName
     scale: str
@@ -31,7 +31,7 @@ class PaperCell:
 
     @functools.cached_property
     def setting(self) -> str:
-        """The setting of its runs; at the paper's scale remembered from an earlier command, or else computed."""
+        """Return the setting of its runs; at the paper's scale, cached between commands."""
         if self.scale != "paper":
             return self.made.setting
         return known_setting(f"{self.preset}: {self.label}", lambda: self.made.setting)
@@ -48,7 +48,7 @@ class Variation:
 
 
 def vary(base: PaperCell, change: str, apply: "Callable[[Cell], Cell]", can_explain: bool = True) -> Variation:
-    """Change one thing of a cell."""
+    """Return a cell with one thing changed."""
     name = replace(base.name, variant=change)
     cell = PaperCell(name, base.scale, base.preset, lambda: apply(base.made))
     return Variation(base.name, change, cell, can_explain)

@@ -1,4 +1,4 @@
-"""Claims one by one: the paper's number, ours, its spread, the tolerance and the verdict."""
+"""Claims, one per row: the paper's number, ours, its spread, the tolerance and the verdict."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ SHARES = {"table4": table4.SHARES, "table7": table7.SHARES}
 
 
 def claim_table(claims: Sequence[Claim], title: str) -> Table:
-    """List claims, with their notes where there are any."""
+    """List claims, with a column for notes if there are any."""
     headings, rows = HEADINGS, [row_of(claim) for claim in claims]
     if any(claim.remarks for claim in claims):
         headings, rows = (*headings, "note"), [(*row, claim.remarks) for row, claim in zip(rows, claims, strict=True)]
@@ -37,13 +37,13 @@ def row_of(claim: Claim) -> tuple[str, ...]:
 
 
 def notes_on_pooling(names: Sequence[str], evidence: Evidence) -> list[str]:
-    """Say how near each reading of Table 4 comes to the paper: it does not say which activations are pooled."""
+    """Report how close each reading of Table 4 is to the paper, which does not say what activations are pooled."""
     printed = [(EXPERIMENTS[name], SHARES[name]) for name in names if name in SHARES]
     choices = choices_of(printed, evidence) if evidence.scale == "paper" else []
     if not choices:
         return []
     return [
-        "Which activations are pooled: the paper does not say. Mean difference from its shares of variance:",
+        "The paper does not say which activations are pooled. Mean difference from its shares of variance:",
         *(
             f"  positions {choice.positions}, last layer {choice.last_layer} the final norm: "
             f"{choice.difference:.1f} points, {choice.within} of {choice.numbers} numbers within the tolerance"

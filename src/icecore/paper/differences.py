@@ -1,4 +1,4 @@
-"""Why a number of ours differs from the paper's, as far as the records say: noise, or one thing that was changed."""
+"""Reasons why a number differs from the paper's, from the records: noise, or one changed setting."""
 
 import math
 import statistics
@@ -10,10 +10,10 @@ from icecore.paper.numbers import KnownReason, Number, Tolerance
 from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, seeds_in_words
 from icecore.store.records import Record
 
-FEW = 3  # fewer seeds are no ground to look for reasons
+FEW = 3  # with fewer seeds, no reason is looked for
 LEVEL = 0.95
 
-Changed = Mapping[Variation, Precisions]  # what was recorded of a cell with one thing changed
+Changed = Mapping[Variation, Precisions]  # records of a cell with one thing changed
 
 
 class Printed(Protocol):
@@ -29,11 +29,11 @@ class Printed(Protocol):
 def reasons_for(
     number: Number, known: KnownReason | None, preset: str, each: Precisions, changed: Changed
 ) -> list[str]:
-    """Return notes on a number that differs, from the cell's records and those of it `changed`.
+    """Return notes on a number that differs, from the cell's records and those of its variations.
 
-    It is explained by what is known of the cell, by its seeds' spread, or by enough seeds with the paper's number: of
-    the cell in another precision, with another preset or in another mode of the scripts. A rate that the paper did
-    not use is a hint on the cell, and no explanation of the paper's number.
+    A difference is explained by a known reason, by the spread of our seeds, or by enough seeds that match the paper in
+    another precision, preset or mode of the scripts. A learning rate that the paper did not use is a hint, not an
+    explanation.
     """
     counted = of_most_seeds(each)
     values = percentages(counted, number)
@@ -54,7 +54,7 @@ def reasons_for(
 
 
 def share_reasons(share: Printed, seeds: int, changed: Mapping[Variation, list[float]]) -> list[str]:
-    """Return notes on a share of variance that differs, of so many seeds, from each seed's with a change."""
+    """Return notes on a share of variance that differs; `changed` has its value per seed under each variation."""
     notes = [f"with {variation.change}: {median_in_words(found)}" for variation, found in changed.items() if found]
     is_explained = any(variation.can_explain and explains(found, share) for variation, found in changed.items())
     return notes if is_explained else [unexplained(seeds), *notes]
@@ -77,7 +77,7 @@ def explains(values: Sequence[float], number: Printed) -> bool:
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return an interval of the population's median: each seed is above it with probability 1/2. None below 6 seeds."""
+    """Return a confidence interval of the median, which a seed exceeds with probability 1/2. None below 6 seeds."""
     ordered, count = sorted(values), len(values)
     tail = 0.0
     for rank in range(count // 2):

@@ -1,6 +1,6 @@
-"""Whether ten directions are enough: accuracy when the residual stream keeps or loses k of them, at width 1024.
+"""Accuracy when the residual stream keeps or loses k directions, at width 1024: are ten enough?
 
-From what `icecore analyze --what causal --out` stored under `results/analyses/`.
+Read from `results/analyses/`, written by `icecore analyze --what causal --out`.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from icecore.reporting.table import Table
 from icecore.store.files import read_json
 
 KEPT = (10, 20, 50, 100, 200)  # directions of the residual stream
-CONTROLS = {"neurons": "200 neurons", "random": "200 random", "untrained": "200 of the untrained"}
+CONTROLS = {"neurons": "200 neurons", "random": "200 random", "untrained": "200 of the untrained model"}
 REMOVED = {"directions": "without the top 10", "random": "without 10 random"}
 TASKS = ("modular-addition", "decimal-addition", "parentheses", "needle")
 
@@ -19,9 +19,7 @@ def directions_table(folder: Path) -> Table:
     """Return test accuracy in %, a row per task."""
     headings = ("", f"k = {KEPT[0]}", *map(str, KEPT[1:]), "all", *CONTROLS.values(), *REMOVED.values())
     rows = [(task, *row_of(read_json(folder / f"{task}-1024.json"))) for task in TASKS]
-    return Table(
-        "Test accuracy in % when the residual stream keeps, or loses, k directions", headings, rows, left=("",)
-    )
+    return Table("Test accuracy in % when the residual stream keeps or loses k directions", headings, rows, left=("",))
 
 
 def row_of(stored: dict[str, Any]) -> list[str]:

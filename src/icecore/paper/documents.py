@@ -1,6 +1,6 @@
 """Fill the tables of results into README and docs: `python -m icecore.paper.documents FILE...`.
 
-A table stands between two comments, of which the first names it. What else is in the file stays as it is.
+A table stands between two comments, the first of which names it. The rest of the file does not change.
 """
 
 import re
@@ -24,7 +24,7 @@ END = "<!-- end of results -->"
 
 
 def results_table(name: str, results: Path) -> str:
-    """Return a table or figure, how many seeds it has, and why some numbers differ from the paper's."""
+    """Return a table or figure, its number of seeds, and the reasons for differences from the paper."""
     claims = claims_of([name], "paper", "released", Records(results))
     seeds = seeds_of(claims)
     text = {"": "Nothing is measured so far. ", "1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
@@ -36,12 +36,12 @@ def results_table(name: str, results: Path) -> str:
     ]
     if differences:
         verb = "differs" if len(differences) == 1 else "differ"
-        text += f"{len(differences)} {verb} from the paper by more than the tolerance that was fixed beforehand:\n"
+        text += f"{len(differences)} {verb} from the paper by more than the tolerance, which was fixed in advance:\n"
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
 def table_of(name: str, by_preset: bool, results: Path) -> str:
-    """Return what a mark names: `all` is the summary, `bench/FILE.json` a bench, or else a table or figure."""
+    """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark."""
     if by_preset:
         return preset_grid_of(name, "paper", Records(results)).markdown()
     if name == "all":
@@ -57,7 +57,7 @@ def table_of(name: str, by_preset: bool, results: Path) -> str:
 
 
 def filled(text: str, results: Path) -> str:
-    """Return the text with every table that its comments name."""
+    """Return the text with its tables filled in."""
     before, *rest = re.split(f"({BEGIN.pattern})", text)
     parts = [before]
     for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):

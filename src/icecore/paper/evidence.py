@@ -1,4 +1,4 @@
-"""What is recorded at a scale and with a preset, read once."""
+"""Records at a scale and with a preset, read once."""
 
 import functools
 from collections import defaultdict
@@ -13,12 +13,12 @@ from icecore.store.records import INSIDE, Record, Records
 
 @dataclass(frozen=True)
 class Evidence:
-    """The records that claims are made from."""
+    """Records that claims are based on."""
 
     records: Records
     scale: str = "paper"
     preset: str = "released"
-    variations: tuple[Callable[[Scale, str], list[Variation]], ...] = ()  # what may explain a difference
+    variations: tuple[Callable[[Scale, str], list[Variation]], ...] = ()  # may explain differences
 
     @functools.cached_property
     def by_setting(self) -> dict[str, Precisions]:
@@ -33,16 +33,16 @@ class Evidence:
         return self.by_setting.get(cell.setting, {})
 
     def runs(self, cell: PaperCell) -> list[Record]:
-        """Return a cell's records, one per seed, all in the precision that has the most."""
+        """Return a cell's records, one per seed, in the precision with the most seeds."""
         return of_most_seeds(self.precisions(cell))
 
     def inside(self, cell: PaperCell) -> list[Record]:
-        """Return what was measured inside a cell's runs."""
+        """Return the records of activations in a cell's runs."""
         return of_most_seeds(self.inside_by_setting.get(cell.setting, {}))
 
     @functools.cached_property
     def all_runs(self) -> list[Record]:
-        """One record per run of every setting, each in the precision that has the most seeds."""
+        """Return the records of every setting, each in the precision with the most seeds."""
         return all_of(self.by_setting)
 
     @functools.cached_property
@@ -56,9 +56,9 @@ def all_of(by_setting: dict[str, Precisions]) -> list[Record]:
 
 @dataclass(frozen=True)
 class Spent:
-    """What some runs took: seconds of a device, a population's shared among its seeds.
+    """Device time of some runs; a population's time is divided among its seeds.
 
-    Populations that shared a device count each in full, so that it is the most that they can have taken of it.
+    Populations that shared a device each count in full, so this is an upper bound.
     """
 
     device: str
@@ -67,7 +67,7 @@ class Spent:
 
 
 def spent(runs: Iterable[Record]) -> list[Spent]:
-    """Sum up by device; a run counts once."""
+    """Return the time per device; a run counts once."""
     once = {run["run"]: run for run in runs if "seconds" in run}
     seconds: dict[str, list[float]] = defaultdict(list)
     for run in once.values():

@@ -1,4 +1,4 @@
-"""What a table or figure of the paper is here: its cells, its claims and its drawing."""
+"""A table or figure of the paper: its cells, claims and drawing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure from stored records: its title, the points of some evidence, and how they are drawn."""
+    """A figure from stored records: its title, its points and how to draw them."""
 
     title: str
     points: Callable[[Evidence], list[Any]]
@@ -35,14 +35,14 @@ class Experiment:
     cells: Callable[[Scale, str], list[PaperCell]] | None = None  # at a scale and with a preset
     claims: "Callable[[Experiment, Evidence], list[Claim]] | None" = None
     figures: dict[str, Figure] = field(default_factory=dict)
-    runs: "Callable[[Experiment, Evidence], list[Record]] | None" = None  # behind it; by default those of its cells
+    runs: "Callable[[Experiment, Evidence], list[Record]] | None" = None  # default: those of its cells
     missing: str = ""
-    needs_text: bool = False  # cells are of a prepared text
-    columns: Literal["model", "width", "variant"] = "model"  # of its table, with a row for the rest of a cell's name
-    has_presets: bool = False  # whether its table can have a row for each preset
+    needs_text: bool = False  # cells need a prepared text
+    columns: Literal["model", "width", "variant"] = "model"  # of its table; rows are the rest of a cell's name
+    has_presets: bool = False  # its table can have a row per preset
 
     def at(self, scale: str, preset: str, text: Path | None = None) -> list[PaperCell]:
-        """Return its cells, if it has any; `text` is another prepared text than the scale's."""
+        """Return its cells, if any; `text` replaces the scale's prepared text."""
         return [] if self.cells is None else self.cells(SCALES[scale].with_text(text), preset)
 
     def of(self, evidence: Evidence) -> list[PaperCell]:
@@ -58,7 +58,7 @@ class Experiment:
         return [run for cell in self.of(evidence) for run in evidence.runs(cell)]
 
     def changed(self, cell: PaperCell, evidence: Evidence) -> list[Variation]:
-        """Return a cell with another preset, or as the evidence's variations have it."""
+        """Return the variations of a cell: with other presets, and those of the evidence."""
         with_presets = [
             Variation(cell.name, f"--preset {preset}", other)
             for preset in PRESETS
@@ -82,14 +82,14 @@ class Experiment:
 
 
 def draw(name: str, figure: Figure, experiment: str, evidence: Evidence, paths: Sequence[Path]) -> list[Any]:
-    """Draw a figure into files, and return its points, curves or bars, each with `values`, one per run."""
+    """Draw a figure into files; return its points, curves or bars, whose `values` are one per run."""
     from icecore.drawing import write
 
     points = figure.points(evidence)
     if not points:
         raise InputError(
-            f"nothing of {name} is recorded in {evidence.records.path}; icecore reproduce {experiment} --scale "
-            f"{evidence.scale} --preset {evidence.preset} trains it"
+            f"no runs of {name} are recorded in {evidence.records.path}; icecore reproduce {experiment} --scale "
+            f"{evidence.scale} --preset {evidence.preset} trains them"
         )
     try:
         write(figure.draw(points, figure.title), paths)

@@ -1,6 +1,6 @@
 """Figure 4: the loss of language models against their width.
 
-SOURCE: section 5.2 and figure 4; the claims were written down before any language model of these sizes was trained.
+SOURCE: section 5.2 and figure 4. The claims were written before any language model of these sizes was trained.
 """
 
 import math
@@ -37,7 +37,7 @@ LAYERS = (2, 4)
 
 @dataclass(frozen=True)
 class Shape:
-    """A difference of two losses that can be compared between texts, and what it may be."""
+    """A difference of two losses, comparable between texts, and its allowed range."""
 
     first: str
     second: str
@@ -49,7 +49,7 @@ class Shape:
 
 
 SHAPES = (
-    Shape("Random 512x2", "Normal 32x2", 0.0, -0.3, 0.3, "0.3", "Random 512 is said to be about Normal 32"),
+    Shape("Random 512x2", "Normal 32x2", 0.0, -0.3, 0.3, "0.3", "the paper says that Random 512 is about Normal 32"),
     Shape("Random 512x2", "Normal 512x2", None, 0.3, math.inf, "at least 0.3", "Random is far above Normal"),
     Shape("Random 512x4", "Random 512x2", None, 0.0, math.inf, "at least 0", "2 layers beat 4 in Random"),
 )
@@ -57,7 +57,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Trained:
-    """Language models of one shape: the best validation loss of each seed, and those that need no learning."""
+    """Language models of one shape: each seed's best validation loss, and the baselines."""
 
     kind: str  # Random or Normal
     width: int
@@ -86,9 +86,9 @@ def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
 
 
 def trained(evidence: Evidence) -> list[Trained]:
-    """Return what is recorded of the text that has the most records, by layers, kind and width.
+    """Return the models recorded on the text with the most runs, by layers, kind and width.
 
-    One shape may have been trained for different numbers of epochs; all count, since the best loss does.
+    Runs of one shape may differ in epochs. All count, because the best loss does.
     """
     found = []
     by_shape: dict[tuple[int, str, int], list[Record]] = {}
@@ -102,7 +102,7 @@ def trained(evidence: Evidence) -> list[Trained]:
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    """Claim each point, and what the paper says of the figure; a laptop's few stories can show nothing of that."""
+    """Return claims on each point and, at the paper's scale, on the figure's shape; a laptop's text is too small."""
     points = trained(evidence)
     shapes = SHAPES if evidence.scale == "paper" else ()
     return [
@@ -130,14 +130,14 @@ def point_claim(experiment: Experiment, point: Trained) -> Claim:
 
 
 def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
-    """Claim one model's loss less another's. On another text only its sign, or that it is small, can be compared."""
+    """Return a claim on one loss minus another. On another text only its sign, or that it is small, can be compared."""
     by_size = {f"{point.kind} {point.name.size}": point for point in points}
     first, second = by_size.get(shape.first), by_size.get(shape.second)
     ours, seeds = None, 0
     if first is not None and second is not None:
         ours = statistics.median(first.values) - statistics.median(second.values)
         seeds = min(len(first.values), len(second.values))
-    label = f"loss of {shape.first} less {shape.second}"
+    label = f"loss of {shape.first} minus {shape.second}"
     verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
     return Claim(
         "fig4", label, shape.paper, ours, (), None, shape.tolerance, shape.reason, verdict, digits=2, seeds=seeds
@@ -145,7 +145,7 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
 
 
 def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
-    """Draw the best validation loss against width; 4 layers have dashes and empty markers."""
+    """Draw the best validation loss against width; 4 layers are dashed with empty markers."""
     figure = new_figure(5.4, 3.6)
     panel = figure.subplots()
     layers = sorted({point.layers for point in points})
@@ -159,7 +159,7 @@ def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
         panel.axhline(baseline, color=GREY, linestyle=dash, linewidth=0.9, label=f"baseline: {name}")
     ticks_at(panel, sorted({point.width for point in points}))
     panel.set_xlabel("width", fontsize=8)
-    panel.set_ylabel("best validation loss, nats a token", fontsize=8)
+    panel.set_ylabel("best validation loss, nats per token", fontsize=8)
     trained_on = f"within {points[0].epochs:g} epochs of {points[0].train_tokens:,} tokens; the paper: 5 epochs of 2 GB"
     return finished(figure, f"{title}\n{trained_on}")
 

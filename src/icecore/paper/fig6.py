@@ -1,7 +1,7 @@
 """Figure 6: the KL divergence of circuit imitation against the target's width. The paper prints no number.
 
-Its text speaks of "a sharp increase in error" from 12 over 16 to 32. The lines below are drawn well within an
-independent replication's figures (5.2 times; 25, 36 and 9 times), before any run of ours.
+Its text reports "a sharp increase in error" from 12 over 16 to 32. The thresholds below were set before any run of
+ours, well within the results of an independent replication (5.2 times; 25, 36 and 9 times).
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
 
 TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6
-# SOURCE: the students' width and layers, of the released script and of section 6.2.
+# Width and layers of the students. SOURCE: the released script and section 6.2.
 STUDENTS = {"released": ((256, 3),), "readme": ((256, 3),), "paper": ((512, 3), (512, 1))}
 SHARP_RISE_BETWEEN = (12, 32)
-SHARP_RISE = (3.0, "a sharp increase between these widths, of which the paper gives no size")
+SHARP_RISE = (3.0, "the paper reports a sharp increase between these widths, without a number")
 FAR_BELOW_FROM = 32
-FAR_BELOW = (3.0, "what is fully trained stays far below in the figure, which gives no number")
-# A laptop's students are trained for hundreds of steps, in which Normal does not get that far; set after runs there.
-LAPTOP_BELOW = (1.25, "a laptop's students are small and trained briefly")
-# SOURCE: an independent replication (JAX, 5 seeds), its KL divergences by the target's width.
+FAR_BELOW = (3.0, "Normal stays far below Random in the figure, which gives no number")
+# Laptop students train for hundreds of steps, too few for Normal to get that far. Set after laptop runs.
+LAPTOP_BELOW = (1.25, "laptop students are small and trained briefly")
+# KL divergence by the target's width. SOURCE: an independent replication (JAX, 5 seeds).
 REPLICATION = {
     "Random": {4: 0.009, 8: 0.020, 12: 0.034, 16: 0.039, 32: 0.178, 64: 0.580, 128: 1.070},
     "Normal": {4: 0.003, 8: 0.002, 12: 0.005, 16: 0.004, 32: 0.007, 64: 0.016, 128: 0.121},
@@ -76,10 +76,10 @@ def with_target_width(cell: "Cell", width: int) -> "Cell":
 
 @dataclass(frozen=True)
 class Imitated:
-    """One target's width and one student: its runs' KL divergences, and those that need no learning."""
+    """One target width and one student: the KL divergence of each run, and the baselines."""
 
     kind: str  # Random or Normal
-    student: str  # 256x3: its width, as the paper counts it, and layers
+    student: str  # 256x3: the paper's width, and layers
     target_width: int
     values: tuple[float, ...]
     baselines: dict[str, float]
@@ -98,7 +98,7 @@ def imitations_of(evidence: Evidence) -> list[Imitated]:
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    """Claim each point, and the figure's shape."""
+    """Return claims on each point and on the figure's shape."""
     points = imitations_of(evidence)
     names = [cell.name for cell in experiment.of(evidence)]
     found = [point_claim(point, name, evidence.scale) for point, name in zip(points, names, strict=True)]
@@ -141,7 +141,7 @@ def point_claim(point: Imitated, cell: CellName, scale: str) -> Claim:
 
 
 def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reason: str) -> Claim:
-    """Claim that one median KL divergence is at least so many times another."""
+    """Claim that one median KL divergence is at least `least` times another."""
     above, below = median_of(upper.values), median_of(lower.values)
     ours = above / below if above is not None and below else None
     verdict = verdict_of(ours, ours is not None and ours >= least)
@@ -154,7 +154,7 @@ def recorded_imitations(evidence: Evidence) -> list[Imitated]:
 
 
 def draw_imitations(points: Sequence[Imitated], title: str) -> "Drawn":
-    """Draw KL against the target's width, on a linear and on a logarithmic axis."""
+    """Draw KL divergence against the target's width, on a linear and a logarithmic axis."""
     figure = new_figure(7.4, 3.6)
     panels = figure.subplots(1, 2)
     students = list(dict.fromkeys(point.student for point in points))

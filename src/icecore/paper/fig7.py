@@ -19,7 +19,7 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
 
 
 def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> dict[str, Point]:
-    """Return what is recorded of the cells, by setting; `lines` are what they belong to."""
+    """Return the recorded points by setting; `lines` has the line of each cell."""
     recorded = [(cell, line, runs) for cell, line in zip(cells, lines, strict=True) if (runs := evidence.runs(cell))]
     widths = tuple(sorted({width_of(cell, evidence) for cell in cells})) if recorded else ()
     found: dict[str, Point] = {}
@@ -31,7 +31,7 @@ def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> d
 
 
 def width_of(cell: PaperCell, evidence: Evidence) -> int:
-    """Return the width that was trained; at the paper's scale that of the name."""
+    """Return the trained width; at the paper's scale, the name's."""
     return cell.name.width if evidence.scale == "paper" and cell.name.width else cell.made.model.width
 
 

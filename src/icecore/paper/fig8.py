@@ -1,4 +1,4 @@
-"""Figure 8: accuracy during memorization, by the runs of Table 3."""
+"""Figure 8: accuracy during memorization, from the runs of Table 3."""
 
 import statistics
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from icecore.reporting.claim import Claim, median_of, verdict_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
-CONVERGED = (1.0, 'the paper says that both "have converged", without a number: the last tenth adds at most a point')
+CONVERGED = (1.0, 'the paper says that both "have converged", without a number: the last tenth may add one point')
 LINES = {"released": "-", "paper": "--"}  # by preset
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    """Claim how many points of accuracy the last tenth of training adds."""
+    """Return claims on the accuracy that the last tenth of training adds, in points."""
     most, reason = CONVERGED
     found: list[Claim] = []
     for cell in experiment.of(evidence):
@@ -46,7 +46,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
 
 
 def last_tenth(curve: dict[str, list[float]]) -> float:
-    """Return the accuracy at the end less that at the last point before nine tenths of the way, in points."""
+    """Return the final accuracy minus the last one measured within 90 % of the steps, in points."""
     steps, accuracy = curve["steps"], curve["accuracy"]
     before = [value for step, value in zip(steps, accuracy, strict=True) if step <= 0.9 * steps[-1]]
     return 100 * (accuracy[-1] - (before[-1] if before else 0.0))
@@ -54,7 +54,7 @@ def last_tenth(curve: dict[str, list[float]]) -> float:
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracies in % during training, of one kind of training; a tuple of them per seed."""
+    """Accuracy in % during training, of one kind and preset; one tuple per seed."""
 
     kind: str
     preset: str
@@ -63,7 +63,7 @@ class Curve:
 
 
 def curves_of(evidence: Evidence) -> list[Curve]:
-    """Return what is recorded with both presets."""
+    """Return the recorded curves of both presets."""
     found: list[Curve] = []
     for preset in LINES:
         for cell in TABLE3.of(replace(evidence, preset=preset)):
@@ -76,7 +76,7 @@ def curves_of(evidence: Evidence) -> list[Curve]:
 
 
 def draw_curves(curves: Sequence[Curve], title: str) -> "Drawn":
-    """Draw medians as lines, with all seeds within the band."""
+    """Draw medians as lines and the range of the seeds as a band."""
     figure = new_figure(5.4, 3.4)
     panel = figure.subplots()
     for curve in curves:

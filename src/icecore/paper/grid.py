@@ -1,4 +1,4 @@
-"""Claims laid out as the paper prints them: a row per task, a column per model, width or place inside."""
+"""Claims laid out as the paper prints them: a row per task, a column per model, width or activation."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,23 +9,22 @@ from icecore.reporting.claim import Claim, shown
 from icecore.reporting.table import Table
 from icecore.store.records import Records
 
-WHOLE = " (whole answers)"  # ends the name of a row: not tokens are counted but answers that are right throughout
+EXACT_MATCH = " (exact match)"  # row suffix: share of answers with every token right
 BASELINE = "baseline"
 
 
 def grid_of(claims: Sequence[Claim], title: str = "") -> Table:
     """Lay out the claims of one table or figure: our median and, in brackets, the paper's number.
 
-    A single seed's number says so. What needs no learning, the baseline, has a column of its own. A claim that compares
-    several points has no place in it.
+    A number from one seed says so. The baseline has its own column. Claims that compare several points are left out.
     """
     return laid_out([(claim.place, claim) for claim in claims if claim.place is not None], title)
 
 
 def preset_grid_of(name: str, scale: str, records: Records, title: str = "") -> Table:
-    """Lay out the same with a row for every preset that was run, if its settings are others than an earlier one's."""
+    """Lay out the same with a row per preset that was run, unless an earlier preset has the same settings."""
     known = [each.name for each in EXPERIMENTS.values() if each.has_presets]
-    require(name in known, f"{name} has no rows by preset: choose of {', '.join(known)}")
+    require(name in known, f"{name} has no rows by preset: choose one of {', '.join(known)}")
     seen: set[tuple[str, str]] = set()
     rows: dict[str, list[tuple[tuple[str, str], Claim]]] = {}
     for preset in PRESETS:
@@ -55,8 +54,8 @@ def laid_out(placed: Iterable[tuple[tuple[str, str], Claim]], title: str) -> Tab
         rows.setdefault(row, {})[column] = (shown(claim.ours, claim.digits) or "-") + paper + few
         if claim.baseline is not None:
             baselines.setdefault(row, set()).add(claim.baseline)
-        if claim.whole_answers is not None:
-            rows.setdefault(f"{row}{WHOLE}", {})[column] = f"{claim.whole_answers:.1f}{few}"
+        if claim.exact_match is not None:
+            rows.setdefault(f"{row}{EXACT_MATCH}", {})[column] = f"{claim.exact_match:.1f}{few}"
     headings = ("width" if by_width else "", *columns)
     lines = [(row, *(cells.get(column, "") for column in columns)) for row, cells in rows.items()]
     one = {row: shown(min(each), 1) for row, each in baselines.items() if len(each) == 1}

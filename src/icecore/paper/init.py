@@ -1,8 +1,8 @@
 """Random bodies narrower than 1024, as the scripts initialize them and with the gain of 1024. Not in the paper.
 
-A random matrix of standard deviation s makes a vector about s x sqrt(width) times as long. The scripts have the same s
-at every width, so the layers of a narrow body do less. Needle has a higher rate as well: what a width fails at may be
-due to the rate.
+A random matrix of standard deviation s makes a vector about s x sqrt(width) times as long. The scripts use the same s
+at every width, so the layers of a narrow body do less. Needle is also trained at a higher learning rate, because a
+narrow body may fail due to the rate.
 """
 
 from dataclasses import replace
@@ -46,10 +46,10 @@ def with_higher_rate(cell: "Cell") -> "Cell":
 
 
 def initializations(evidence: Evidence) -> list[Point]:
-    """Return Random bodies as the scripts initialize them and with the gain of width 1024."""
+    """Return points of Random bodies, as the scripts initialize them and with the gain of width 1024."""
     own = own_init(evidence.preset)
     widths = [cell for cell in FIG7.of(evidence) if cell.name.kind == "Random"]
-    # At a laptop's scale the bodies of Figure 7 have the gain of width 1024.
+    # At laptop scale the bodies of Figure 7 have the gain of width 1024.
     lines = ["Random, matched" if evidence.scale == "laptop" else "Random"] * len(widths)
     narrow = INIT.of(evidence)
     lines_of_narrow = [cell.name.line.replace(f", {own}", "") for cell in narrow]
@@ -59,7 +59,7 @@ def initializations(evidence: Evidence) -> list[Point]:
 
 INIT = Experiment(
     "init",
-    "what the width hides: narrow bodies with the gain of 1024 (not in the paper)",
+    "narrow bodies with the gain of width 1024 (not in the paper)",
     cells,
     accuracy_claims,
     {

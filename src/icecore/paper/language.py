@@ -1,7 +1,7 @@
-"""What Figure 4 and Table 5 share: language models on a prepared text, found among the records by what they are.
+"""Language models of Figure 4 and Table 5, trained on a prepared text and found in the records by their settings.
 
-DIFFERS: the paper trains 5 epochs of all of TinyStories, 2 GB. On a smaller text a model would have learned too
-little after 5, so it is trained for more, and its best validation loss on the way counts.
+DIFFERS: the paper trains 5 epochs on all of TinyStories, 2 GB. On a smaller text 5 epochs are too few, so we train for
+more and report the best validation loss.
 """
 
 from collections import Counter
@@ -16,11 +16,11 @@ from icecore.sweeps.names import TRAINED, CellName
 if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
 
-OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours another"
+OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours is different"
 
 
 def language_cell(
-    scale: Scale, kind: str, width: int, layers: int, preset: str, is_looked_into: bool = False
+    scale: Scale, kind: str, width: int, layers: int, preset: str, is_analyzed: bool = False
 ) -> PaperCell:
     name, sizes = CellName("language", kind, width, layers), scale.language
 
@@ -35,13 +35,13 @@ def language_cell(
         steps = epochs_in_steps(sizes.epochs, task, sizes.batch)
         warmup_steps = min(preset_training(task, model, preset).warmup_steps, steps // 10)
         training = {"steps": steps, "batch": sizes.batch, "lr": sizes.lr, "warmup_steps": warmup_steps}
-        return Cell(name, task, model, TRAINED[kind], preset, training, is_looked_into)
+        return Cell(name, task, model, TRAINED[kind], preset, training, is_analyzed)
 
     return PaperCell(name, scale.name, preset, make)
 
 
 def of_one_text(records: Iterable[Record], preset: str) -> list[Record]:
-    """Return the runs of language modeling on the text that most of them were trained on."""
+    """Return the language-modeling runs on the text with the most runs."""
     init = "paper" if preset == "paper" else "released"
     runs = [
         run

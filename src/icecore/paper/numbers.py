@@ -1,8 +1,8 @@
 """The paper's accuracies with their tolerances.
 
-The tolerances of tables 1, 2 and 9 were fixed before any result of this size was recorded, but not in ignorance: one
-unfinished run of needle, Random 1024, had been seen to solve it, and a replication's figures for some cells were known.
-The laptop's line was set after the demo at those sizes, before its other cells were run.
+The tolerances of tables 1, 2 and 9 were fixed before any result of this size was recorded, but not blindly: one
+unfinished run of needle, Random 1024, had been seen to solve it, and a replication's results for some cells were known.
+The laptop threshold was set after the demo at those sizes, before the other laptop cells were run.
 """
 
 import statistics
@@ -14,17 +14,17 @@ from icecore.sweeps.names import CellName
 
 @dataclass(frozen=True)
 class Tolerance:
-    """In points of accuracy, and why."""
+    """A tolerance in points of accuracy, and its reason."""
 
     points: float
     reason: str
 
 
-SOLVED = Tolerance(1.0, "a task that is solved stays solved: restarts differ by tenths")
+SOLVED = Tolerance(1.0, "a solved task stays solved: restarts differ by tenths")
 FAILED = Tolerance(2.0, "near chance: a few test items")
-BETWEEN = Tolerance(5.0, "restarts differ by points; the paper gives no spread, and its random numbers are not ours")
-BIMODAL = Tolerance(10.0, "restarts end far apart, and a median of ten moves with one of them")
-LAPTOP_LINE = 95.0  # a laptop's tasks are smaller, so only the side of this line is compared
+BETWEEN = Tolerance(5.0, "restarts differ by points; the paper gives no spread and uses other random numbers")
+BIMODAL = Tolerance(10.0, "restarts end far apart, and one of them can move a median of ten")
+LAPTOP_LINE = 95.0  # laptop tasks are smaller, so only the side of this threshold is compared
 
 
 def tolerance_for(paper: float) -> Tolerance:
@@ -33,7 +33,7 @@ def tolerance_for(paper: float) -> Tolerance:
 
 @dataclass(frozen=True)
 class Number:
-    """One number of the paper, in %: its cell, and which accuracy of a run it is."""
+    """One number of the paper in %, its cell, and the kind of accuracy."""
 
     cell: CellName
     paper: float
@@ -43,7 +43,7 @@ class Number:
 
 @dataclass(frozen=True)
 class KnownReason:
-    """Why a number is lower than the paper's, and with which presets by how many points at most."""
+    """A known reason for a number below the paper's, and the most points it explains, by preset."""
 
     why: str
     points: Mapping[str, float]
@@ -56,7 +56,7 @@ class KnownReason:
 def numbers(
     rows: Mapping[str, Sequence[float]], columns: Sequence[tuple[str, int | None]], accuracy: str = "accuracy"
 ) -> list[Number]:
-    """Read rows as the paper prints them: a task's numbers by column, each a kind and a width."""
+    """Read rows as the paper prints them: a row per task, a column per kind and width."""
     return [
         Number(CellName(task, kind, width), value, tolerance_for(value), accuracy)
         for task, values in rows.items()

@@ -1,4 +1,4 @@
-"""How large the paper's cells are: at its own size, or at a laptop's. Tasks and models are made only with a cell."""
+"""Scales of the paper's cells: the paper's or a laptop's. Tasks and models are built only with a cell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ Body = Literal["transformer", "lstm", "memorizer"]
 
 @dataclass(frozen=True)
 class LanguageScale:
-    """Which text stands for TinyStories, and which models are trained on it, for how long."""
+    """The text used for TinyStories, and the models and training on it."""
 
     folder: str
     widths: tuple[int, ...]
-    looked_into: int  # the width of table 5
+    analyzed: int  # the width of Table 5
     window: int
     heads: int
     epochs: float
@@ -36,12 +36,12 @@ class LanguageScale:
 
 @dataclass(frozen=True)
 class Scale:
-    """Tasks that stand for the paper's, a model for each body and width, and how they are trained."""
+    """Tasks, models and training settings of the paper's cells at one size."""
 
     name: str
-    task: "Callable[[str, str], Task]"  # of a task's name and a preset
-    body: "Callable[[Body, int, str], Model]"  # of the paper's width and a preset
-    training: "Callable[[str, Model, str], dict[str, Any]]"  # of a task's name, the model and what trains
+    task: "Callable[[str, str], Task]"  # (task name, preset)
+    body: "Callable[[Body, int, str], Model]"  # (body, the paper's width, preset)
+    training: "Callable[[str, Model, str], dict[str, Any]]"  # (task name, model, trainable)
     language: LanguageScale
 
     def cell(
@@ -49,10 +49,10 @@ class Scale:
         name: CellName,
         preset: str,
         *,
-        width: int | None = None,  # if the name does not say it
+        width: int | None = None,  # if the name has none
         body: Body = "transformer",
-        model: dict[str, Any] | None = None,  # settings that differ from the scale's
-        is_looked_into: bool = False,
+        model: dict[str, Any] | None = None,  # overrides the scale's settings
+        is_analyzed: bool = False,
         change: "Callable[[Cell], Cell] | None" = None,
     ) -> PaperCell:
         def make() -> "Cell":
@@ -63,23 +63,23 @@ class Scale:
             made = replace(self.body(body, of_width, preset), **(model or {}))  # type: ignore[type-var]
             made = self.fitted(made, trainable)
             task, training = self.task(name.task, preset), self.training(name.task, made, trainable)
-            cell = Cell(name, task, made, trainable, preset, training, is_looked_into)
+            cell = Cell(name, task, made, trainable, preset, training, is_analyzed)
             return cell if change is None else change(cell)
 
         return PaperCell(name, self.name, preset, make)
 
     def fitted(self, model: "Model", trainable: str) -> "Model":
-        """Return the model for what trains: a laptop's frozen unembedding has the gain of width 1024 too."""
+        """Return the model for a trainable set: a laptop's frozen unembedding also gets the gain of width 1024."""
         is_narrow = self.name == "laptop" and trainable == "embed"
         return replace(model, init="matched-all") if is_narrow else model  # type: ignore[type-var]
 
     def with_text(self, folder: Path | None) -> "Scale":
-        """Return the same with another prepared text."""
+        """Return the scale with another prepared text."""
         return self if folder is None else replace(self, language=replace(self.language, folder=str(folder)))
 
 
 def paper_task(name: str, preset: str) -> "Task":
-    """Make the paper's task; one without such a preset is as released."""
+    """Return the paper's task; if it lacks the preset, the released one."""
     from icecore.tasks import TASKS, make_task
 
     return make_task(name, preset if preset in TASKS[name].presets else "released")

@@ -1,7 +1,7 @@
-"""Settings of cells, remembered between commands.
+"""Settings of cells, cached between commands.
 
-A setting is a hash of a whole config, so computing one imports torch and builds tasks and models: seconds for a table
-that takes a tenth of one to print. They depend only on this package's source, whose hash names the file.
+A setting is a hash of a whole config. Computing one imports torch and builds tasks and models, which takes seconds; the
+table itself prints in a tenth of one. Settings depend only on this package's source, whose hash names the cache file.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from icecore.store.folders import cache_folder
 from icecore.store.provenance import source
 
 PATTERN = "settings-*.json"
-remembered: dict[str, str] | None = None  # only while a command asks for it
+remembered: dict[str, str] | None = None  # None unless a command uses the cache
 
 
 def known_setting(key: str, compute: Callable[[], str]) -> str:
-    """Return the setting of a key, from what is remembered or by computing it."""
+    """Return the setting of a key, from the cache or computed."""
     if remembered is None:
         return compute()
     if key not in remembered:
@@ -29,7 +29,7 @@ def known_setting(key: str, compute: Callable[[], str]) -> str:
 
 @contextlib.contextmanager
 def remembered_settings() -> Iterator[None]:
-    """While the block runs, settings that earlier commands computed are known; new ones are kept for later."""
+    """Load cached settings for the block, and save new ones after it."""
     global remembered
     path = cache_folder() / PATTERN.replace("*", source())
     remembered = read(path)
@@ -43,7 +43,7 @@ def remembered_settings() -> Iterator[None]:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Return what a file remembers; a damaged one remembers nothing."""
+    """Return the settings in a cache file, none if it is damaged."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -53,7 +53,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 def keep(path: Path, settings: dict[str, str]) -> None:
-    """Write settings, and remove what older sources remembered. A folder that cannot be written is left alone."""
+    """Write settings, and delete the caches of older sources. Ignore a read-only folder."""
     with contextlib.suppress(OSError, InputError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, settings)

@@ -1,4 +1,4 @@
-"""Claims about shares of variance, for Tables 4, 5 and 7, and what the paper leaves open about them."""
+"""Claims about shares of variance, for Tables 4, 5 and 7, and the choices the paper leaves open."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,18 @@ from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdic
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
 
-# Fixed before any run of these widths was looked into.
+# Fixed before the activations of any run of these widths were measured.
 DIRECTIONS = Tolerance(
     10.0, "the paper does not say which positions and inputs are pooled, and restarts differ by points"
 )
 NEURONS = Tolerance(3.0, "a few of many hundred neurons: small shares, which vary with what is pooled")
 DEFAULT_POSITIONS = "read"
-POSITIONS = ("all", "read", "scored", "last")  # those of `analysis.moments`, which imports torch
+POSITIONS = ("all", "read", "scored", "last")  # as in `analysis.moments`, which imports torch
 
 
 @dataclass(frozen=True)
 class Share:
-    """One share of variance, in %: of a cell, at a place, within the top 10 directions or neurons."""
+    """One share of variance in %: of a cell, at one activation, within the top 10 directions or neurons."""
 
     cell: CellName
     kind: str  # directions or neurons
@@ -38,16 +38,16 @@ class Share:
 
     @property
     def stream(self) -> str:
-        """The residual stream there, in the last layer before the final norm."""
+        """Return the residual stream of the layer; of the last layer, before the final norm."""
         return f"block{self.layer - 1}.stream" if self.layer else "embedding"
 
     @property
     def place(self) -> str:
-        """Where it is taken to be measured: in the last layer after the final norm.
+        """Return the activation that we measure; of the last layer, after the final norm.
 
-        The paper does not say. The tolerances are from before any run, this choice is from after the first runs: of
-        eight readings it is the closest to Table 4, and for needle, Normal 1024, the only one near (39 for its 48 %;
-        before the norm 94). Hugging Face's `output_hidden_states` gives the same.
+        The paper does not say. The tolerances were fixed before any run, this choice after the first runs. Of eight
+        readings it is the closest to Table 4, and for needle, Normal 1024, the only close one (39 against 48 %; before
+        the norm 94). Hugging Face's `output_hidden_states` gives the same.
         """
         return "final" if self.layer == self.layers else self.stream
 
@@ -68,7 +68,7 @@ def shares(rows: Mapping[CellName, Sequence[float]]) -> list[Share]:
 
 
 def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[Share]) -> list[Claim]:
-    """Make a claim for each share; where one differs, what it is with a change stands beside it."""
+    """Return a claim per share; the explanation of a difference gives the share under each variation."""
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     found: list[Claim] = []
     for share in printed:
@@ -85,7 +85,7 @@ def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[S
 
 
 def share_claim(name: str, share: Share, runs: Sequence[Record], is_comparable: bool, more: str = "") -> Claim:
-    """Make a claim at the default choices: every position that is read, the last layer after the final norm."""
+    """Return a claim at the default choices: every position that is read, the last layer after the final norm."""
     values = shares_of(runs, share)
     ours = median_of(values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason + more
@@ -101,7 +101,7 @@ def share_claim(name: str, share: Share, runs: Sequence[Record], is_comparable: 
 def shares_of(
     runs: Sequence[Record], share: Share, positions: str = DEFAULT_POSITIONS, place: str | None = None
 ) -> list[float]:
-    """Return each seed's share in %, of those that have it; without a `place`, at the default one."""
+    """Return the share in % of each seed that has it; by default at the share's own activation."""
     which = 0 if share.kind == "directions" else 1
     found = [run.get("variance", {}).get(positions, {}).get(place or share.place) for run in runs]
     return [100 * pair[which] for pair in found if pair is not None]
@@ -109,17 +109,17 @@ def shares_of(
 
 @dataclass(frozen=True)
 class Choice:
-    """What the paper leaves open, and how far medians are from its numbers with it, in points on average."""
+    """A reading of what the paper leaves open, and the mean distance of medians from its numbers, in points."""
 
     positions: str
     last_layer: str  # before or after the final norm
     difference: float
-    within: int  # the numbers' tolerances
+    within: int  # how many are within the tolerance
     numbers: int
 
 
 def choices_of(printed: Sequence[tuple[Experiment, Sequence[Share]]], evidence: Evidence) -> list[Choice]:
-    """Compare every combination over the rows that were run; the closest to the paper comes first."""
+    """Compare every reading on the rows that were run; the closest to the paper comes first."""
     rows = [
         (share, evidence.inside(cell))
         for experiment, own in printed

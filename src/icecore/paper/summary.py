@@ -1,4 +1,4 @@
-"""How much of the paper is reproduced: a row per table or figure."""
+"""Summary of what is reproduced: a row per table or figure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from icecore.reporting.claim import Claim, seeds_of
 from icecore.reporting.table import Table
 from icecore.store.records import Records
 
-VERDICTS = {  # by the heading of their column
+VERDICTS = {  # by column heading
     "reproduced": "reproduced",
     "differ": "differs",
     "without a number in the paper": "nothing to compare with",
@@ -19,7 +19,7 @@ HEADINGS = ("name", "what", *VERDICTS, "seeds", "minutes")
 
 
 def summary_of(names: Sequence[str], scale: str, preset: str, records: Records, title: str = "") -> Table:
-    """Count verdicts. Minutes are of all runs behind a row, those that another row has too included."""
+    """Count verdicts. Minutes are of all runs behind a row, including runs that rows share."""
     evidence = evidence_of(records, scale, preset)
     rows = [
         (
@@ -34,6 +34,6 @@ def summary_of(names: Sequence[str], scale: str, preset: str, records: Records, 
 
 
 def counted(claims: Sequence[Claim]) -> tuple[str, ...]:
-    """Return how many have each verdict, and of how many seeds they are."""
+    """Return the number of claims per verdict, and the number of seeds."""
     counts = Counter(claim.verdict for claim in claims)
     return (*(str(counts[verdict] or "") for verdict in VERDICTS.values()), seeds_of(claims))

@@ -28,13 +28,13 @@ NUMBERS = [
     Number(CellName("decimal-addition", "LSTM", 1024), 53.0, BIMODAL),
     Number(CellName("parentheses", "LSTM", 1024), 100.0, SOLVED),
 ]
-# Where a run has told the reasons of a difference apart; docs/results.md has the runs.
-SHORT_STRINGS = "balanced strings of 2, 4 and 6 are all test items, which the stream drops"
+# Reasons for a difference that runs have confirmed; docs/results.md has the runs.
+SHORT_STRINGS = "all balanced strings of length 2, 4 and 6 are test items, which the training data never contains"
 SHORT_STRINGS_IN = {"released": 209, "paper": 119}  # of 4,000 test items
 
 
 def short_strings(*presets: str) -> KnownReason:
-    """What the missing short strings cost with these presets, whose errors were looked at."""
+    """Return the reason, with its cost for these presets, whose errors were inspected."""
     return KnownReason(SHORT_STRINGS, {preset: 100 * SHORT_STRINGS_IN[preset] / 4000 for preset in presets})
 
 

@@ -1,4 +1,4 @@
-"""Table 2: accuracy when still more is frozen.
+"""Table 2: accuracy when more parts are frozen.
 
 SOURCE: Zhong & Andreas, NeurIPS 2024: accuracy in %, medians of ten restarts, width 1024.
 """
@@ -26,7 +26,7 @@ NUMBERS = [
         COLUMNS,
     ),
 ]
-# Of E_token & U, one of the three seeds that err was looked at; all three err on 73 items.
+# Three seeds of E_token & U err, each on 73 items; one of them was inspected.
 KNOWN = {CellName("parentheses", part): short_strings("released") for part in PARTS}
 
 
@@ -38,4 +38,4 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     return accuracy_claims(experiment, evidence, NUMBERS, KNOWN)
 
 
-TABLE2 = Experiment("table2", "accuracy when other parts are frozen too", cells, claims, has_presets=True)
+TABLE2 = Experiment("table2", "accuracy when more parts are frozen", cells, claims, has_presets=True)

@@ -1,8 +1,8 @@
-"""Table 3: what was memorized, in bits per parameter.
+"""Table 3: memorized bits per parameter.
 
 SOURCE: Zhong & Andreas, NeurIPS 2024, width 128: accuracy in %, memorized bits, trained parameters, bits per trained
-parameter. The bits are those of rounded accuracies: accuracy x 262,144 x 9, chance not subtracted. The tolerances were
-fixed before any run of this size was recorded.
+parameter. Bits are computed from rounded accuracies: accuracy x 262,144 x 9, without subtracting chance. The tolerances
+were fixed before any run of this size was recorded.
 """
 
 import statistics
@@ -22,17 +22,17 @@ from icecore.sweeps.names import TRAINED, CellName
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
-COLUMNS = ("accuracy", "bits", "trained parameters", "bits a parameter")
+COLUMNS = ("accuracy", "bits", "trained parameters", "bits per parameter")
 PRINTED = {"Normal": (80.54, 1_900_177, 659_584, 2.88), "Random": (4.53, 106_876, 262_784, 0.41)}
 TENTH = (0.1, "a tenth of the number: it is printed without a spread, and text and scripts train differently")
-LAPTOP_RATIO = 2.0  # a laptop's table is smaller: Normal must know several times as much per parameter
-LAPTOP_REASON = "a laptop's table and model are smaller than the paper's"
-# Beside the paper's: by the loss, with chance subtracted, and per parameter there is, frozen ones included.
+LAPTOP_RATIO = 2.0  # a laptop's table is smaller: Normal must memorize several times as much per parameter
+LAPTOP_REASON = "the laptop's table and model are smaller than the paper's"
+# Not in the paper: bits from the loss, with chance subtracted, and bits per parameter with frozen ones included.
 OURS = {
-    "bits by the loss": "loss_bits",
-    "bits by the loss a trained parameter": "loss_bits_per_trained",
-    "bits a parameter, frozen too": "accuracy_bits_per_parameter",
-    "bits by the loss a parameter, frozen too": "loss_bits_per_parameter",
+    "bits from loss": "loss_bits",
+    "bits from loss per trained parameter": "loss_bits_per_trained",
+    "bits per parameter, frozen included": "accuracy_bits_per_parameter",
+    "bits from loss per parameter, frozen included": "loss_bits_per_parameter",
 }
 
 
@@ -45,7 +45,7 @@ def runs_with(key: str, cell: PaperCell, evidence: Evidence) -> list[Record]:
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    """Put ours beside the paper's four numbers of each model, and compare how much more Normal knows."""
+    """Return claims on the paper's four numbers per model, on our own counts, and on the ratio of Normal to Random."""
     found: list[Claim] = []
     runs_of = {cell.name: runs_with("capacity", cell, evidence) for cell in experiment.of(evidence)}
     for name, runs in runs_of.items():
@@ -58,7 +58,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
 
 
 def papers_values(runs: Sequence[Record]) -> tuple[list[float], ...]:
-    """Count as the paper does, in the order of its columns."""
+    """Return the values as the paper counts them, by its columns."""
     return (
         [100 * run["accuracy"] for run in runs],
         [round(run["capacity"]["accuracy_bits"]) for run in runs],
@@ -68,7 +68,7 @@ def papers_values(runs: Sequence[Record]) -> tuple[list[float], ...]:
 
 
 def whole_median(values: Sequence[float]) -> float | None:
-    """Return the median; of whole numbers a whole number."""
+    """Return the median, rounded if all values are integers."""
     ours = median_of(values)
     return round(ours) if ours is not None and all(isinstance(value, int) for value in values) else ours
 
@@ -97,7 +97,7 @@ def own_claim(row: str, column: str, values: Sequence[float]) -> Claim:
 
 
 def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
-    """Compare how many times more bits a trained parameter of Normal holds, by the paper's count."""
+    """Claim the ratio of Normal to Random in bits per trained parameter, as the paper counts them."""
     key = "accuracy_bits_per_trained"
     normal, random = (median_of([run["capacity"][key] for run in runs_of[kind]]) for kind in ("Normal", "Random"))
     ours = normal / random if normal is not None and random else None
@@ -106,7 +106,7 @@ def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
     tolerance, reason = f"{allowed:.2f}", "a tenth of each of the two numbers"
     agrees = ours is not None and abs(ours - paper) <= allowed
     if scale == "laptop":
-        tolerance, reason = f"at least {LAPTOP_RATIO:g}", f"{LAPTOP_REASON}; several times stays several times"
+        tolerance, reason = f"at least {LAPTOP_RATIO:g}", f"{LAPTOP_REASON}; the ratio stays large"
         agrees = ours is not None and ours >= LAPTOP_RATIO
     place = ("Normal over Random", COLUMNS[-1])
     return Claim(
@@ -126,16 +126,16 @@ def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
 
 
 MEASURES = {
-    "accuracy_bits_per_trained": "the paper's count,\na trained parameter",
-    "loss_bits_per_trained": "by the loss,\na trained parameter",
-    "accuracy_bits_per_parameter": "the paper's count,\nfrozen ones too",
-    "loss_bits_per_parameter": "by the loss,\nfrozen ones too",
+    "accuracy_bits_per_trained": "the paper's count,\nper trained parameter",
+    "loss_bits_per_trained": "from loss,\nper trained parameter",
+    "accuracy_bits_per_parameter": "the paper's count,\nfrozen included",
+    "loss_bits_per_parameter": "from loss,\nfrozen included",
 }
 
 
 @dataclass(frozen=True)
 class Bits:
-    """One way to count bits per parameter, of one kind of training; one number per seed."""
+    """Bits per parameter, counted in one way, of one kind of training; one value per seed."""
 
     kind: str
     measure: str
@@ -175,8 +175,8 @@ def draw_bits(bits: Sequence[Bits], title: str) -> "Drawn":
 
 TABLE3 = Experiment(
     "table3",
-    "memorization: bits a parameter",
+    "memorization: bits per parameter",
     cells,
     claims,
-    {"capacity": Figure("Memorized bits a parameter", bits_of, draw_bits)},
+    {"capacity": Figure("Memorized bits per parameter", bits_of, draw_bits)},
 )

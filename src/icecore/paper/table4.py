@@ -28,9 +28,9 @@ SHARES = shares(
 )
 
 
-def looked_into(scale: Scale, preset: str, tasks: tuple[str, ...], width: int) -> list[PaperCell]:
+def analyzed(scale: Scale, preset: str, tasks: tuple[str, ...], width: int) -> list[PaperCell]:
     return [
-        scale.cell(CellName(task, kind, width), preset, is_looked_into=True)
+        scale.cell(CellName(task, kind, width), preset, is_analyzed=True)
         for task in tasks
         for kind in reversed(TRAINED)
     ]
@@ -38,10 +38,10 @@ def looked_into(scale: Scale, preset: str, tasks: tuple[str, ...], width: int) -
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
     memorizers = [
-        scale.cell(CellName("memorization", kind, 128), preset, body="memorizer", is_looked_into=True)
+        scale.cell(CellName("memorization", kind, 128), preset, body="memorizer", is_analyzed=True)
         for kind in reversed(TRAINED)
     ]
-    return looked_into(scale, preset, TASKS, 1024) + memorizers
+    return analyzed(scale, preset, TASKS, 1024) + memorizers
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:

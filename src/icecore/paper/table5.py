@@ -22,8 +22,8 @@ SHARES = shares(
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
-    width = scale.language.looked_into
-    return [language_cell(scale, kind, width, LAYERS, preset, is_looked_into=True) for kind in reversed(TRAINED)]
+    width = scale.language.analyzed
+    return [language_cell(scale, kind, width, LAYERS, preset, is_analyzed=True) for kind in reversed(TRAINED)]
 
 
 def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
@@ -31,7 +31,7 @@ def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    """Compare shares with every position pooled: in a window all of them are read."""
+    """Return claims on shares pooled over every position: all positions of a window are read."""
     inside = [run for run in of_one_text(evidence.all_inside, evidence.preset) if layers_of(run) == LAYERS]
     width = max(map(width_of, inside), default=WIDTH)
     is_comparable = evidence.scale == "paper" and width == WIDTH
@@ -43,4 +43,6 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     return found
 
 
-TABLE5 = Experiment("table5", "the same for language modeling", cells, claims, runs=runs, needs_text=True)
+TABLE5 = Experiment(
+    "table5", "variance explained by 10 directions, language models", cells, claims, runs=runs, needs_text=True
+)

@@ -1,4 +1,4 @@
-"""Table 6: how many parameters each part of a transformer of width 1024 has. SOURCE: Zhong & Andreas, NeurIPS 2024."""
+"""Table 6: parameter counts of each part of a transformer of width 1024. SOURCE: Zhong & Andreas, NeurIPS 2024."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ COUNTS = {  # exact, so without a tolerance
     "decimal-addition": (31_744, 40_960, 31_744, 25_194_496),
     "parentheses": (4_096, 81_920, 4_096, 25_194_496),
 }
-DIFFERS = {"modular-addition": "the paper's row is of 97 tokens; its text and the scripts have 199"}
+DIFFERS = {"modular-addition": "the paper's row has 97 tokens; its text and the scripts have 199"}
 
 
 def claims(experiment: Experiment, _evidence: Evidence) -> list[Claim]:
@@ -39,4 +39,4 @@ def counts_of(task: str) -> tuple[int, int, int, int]:
     return counts["token"], counts["position"], counts["unembed"], body
 
 
-TABLE6 = Experiment("table6", "numbers of parameters", lambda *_: [], claims)  # nothing to train
+TABLE6 = Experiment("table6", "parameter counts", lambda *_: [], claims)  # nothing to train

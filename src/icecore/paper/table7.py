@@ -5,7 +5,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.scales import Scale
 from icecore.paper.shares import share_claims, shares
-from icecore.paper.table4 import TASKS, looked_into
+from icecore.paper.table4 import TASKS, analyzed
 from icecore.reporting.claim import Claim
 from icecore.sweeps.names import CellName
 
@@ -22,7 +22,7 @@ SHARES = shares(
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
-    return looked_into(scale, preset, TASKS[1:], 512)
+    return analyzed(scale, preset, TASKS[1:], 512)
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:

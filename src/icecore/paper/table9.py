@@ -1,7 +1,7 @@
 """Table 9: the linearized transformer, whose attention is a prefix sum.
 
 SOURCE: Zhong & Andreas, NeurIPS 2024, width 512. It says neither how many restarts there were nor what was trained.
-DIFFERS: so Random and Normal both stand beside its numbers.
+DIFFERS: we compare both Random and Normal with its numbers.
 """
 
 from icecore.paper.accuracy import accuracy_claims

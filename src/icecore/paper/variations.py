@@ -22,7 +22,7 @@ GPUS = 4
 
 
 def rates(scale: Scale, preset: str) -> list[Variation]:
-    """Everything trained at lower rates than the scripts' 1e-3. The paper did not use them: they explain nothing."""
+    """Return Normal at learning rates below the scripts' 1e-3. The paper did not use them, so they explain nothing."""
     return [
         vary(
             scale.cell(CellName(task, "Normal", 1024), preset),
@@ -36,10 +36,10 @@ def rates(scale: Scale, preset: str) -> list[Variation]:
 
 
 def positions(scale: Scale, preset: str) -> list[Variation]:
-    """Table 2's last column with sines and cosines as the frozen positions.
+    """Return Table 2's last column with sinusoidal frozen positions.
 
-    SOURCE: the released stream scripts freeze positions in two modes, 100, where they are random, and 101, where they
-    are these. The paper does not say which its table has.
+    SOURCE: the released stream scripts freeze positions in two modes: 100 has random ones, 101 sinusoidal ones. The
+    paper does not say which its table has.
     """
 
     def with_sinusoids(cell: "Cell") -> "Cell":
@@ -51,7 +51,7 @@ def positions(scale: Scale, preset: str) -> list[Variation]:
 
 
 def modulus(scale: Scale, preset: str) -> list[Variation]:
-    """Table 4's modular addition with 97 tokens, for as many epochs. SOURCE: Table 6 counts 97; elsewhere it is 199."""
+    """Return Table 4's modular addition with 97 tokens and equal epochs. SOURCE: Table 6 counts 97; elsewhere 199."""
 
     def with_fewer_tokens(cell: "Cell") -> "Cell":
         task: Any = cell.task
@@ -59,15 +59,15 @@ def modulus(scale: Scale, preset: str) -> list[Variation]:
         steps = steps_of_as_many_epochs(cell, task, cell.of_one_seed.training.batch)
         return replace(cell, task=task, training=cell.training | {"steps": steps})
 
-    bases = table4.looked_into(scale, preset, ("modular-addition",), 1024)
+    bases = table4.analyzed(scale, preset, ("modular-addition",), 1024)
     return [vary(base, f"modulus {TABLE6_TOKENS}", with_fewer_tokens) for base in bases]
 
 
 def batches(scale: Scale, preset: str) -> list[Variation]:
-    """Tables 1 and 2 with four times the batch, or all training items where they are fewer.
+    """Return Tables 1 and 2 with four times the batch, or all training items if they are fewer.
 
-    SOURCE: the released scripts set the batch of one GPU, and Hugging Face's trainer takes all GPUs it sees. On four
-    of them a step has 4,000 items where the paper says 1,000, and an epoch of modular addition 3 steps instead of 10.
+    SOURCE: the released scripts set the batch per GPU, and Hugging Face's trainer uses all visible GPUs. With four, a
+    step has 4,000 items where the paper says 1,000, and an epoch of modular addition has 3 steps instead of 10.
     """
 
     def with_larger_batch(cell: "Cell") -> "Cell":
@@ -82,7 +82,7 @@ def batches(scale: Scale, preset: str) -> list[Variation]:
 
 
 def steps_of_as_many_epochs(cell: "Cell", task: "Task", batch: int) -> int:
-    """Return steps that go through the task's training items as often as the cell's do; for a stream, as many steps."""
+    """Return the steps for as many epochs of the task as the cell has; with streamed data, the cell's steps."""
     usual = cell.of_one_seed.training
     items, others = cell.task.train_set(), task.train_set()
     if items is None or others is None:
@@ -101,8 +101,6 @@ def experiment_of(title: str, vary: Callable[[Scale, str], list[Variation]]) -> 
 
 
 RATES = experiment_of("everything trained, at lower learning rates (not in the paper)", rates)
-POSITIONS = experiment_of(
-    "E_token & U around sinusoidal positions (a mode of the scripts, not in the paper)", positions
-)
+POSITIONS = experiment_of("E_token & U with sinusoidal positions (a mode of the scripts, not in the paper)", positions)
 MODULUS = experiment_of("modular addition with the 97 tokens that Table 6 counts (elsewhere 199)", modulus)
 BATCHES = experiment_of("four times the batch, as the scripts would have on four GPUs (not in the paper)", batches)

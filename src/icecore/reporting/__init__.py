@@ -1,1 +1,1 @@
-"""Tables and figures. The only place that imports matplotlib."""
+"""Tables and figures of results."""

@@ -1,4 +1,4 @@
-"""Tables of benches, from their rows as `icecore bench --out` stores them."""
+"""Tables of benchmarks, from the rows that `icecore bench --out` stores."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -9,12 +9,12 @@ from icecore.sweeps.names import TRAINED
 
 KIND_OF = {trainable: kind for kind, trainable in TRAINED.items()}
 Row = dict[str, Any]
-# Keys of older benches, which are still read.
+# Keys of older benchmark files.
 RENAMED = {"floor_ms": "lower_bound_ms", "plain_ms": "reference_ms", "share_of_floor": "share_of_lower_bound"}
 
 
 def bench_table(rows: Sequence[Row], title: str = "") -> Table:
-    """Return the table of a bench of training speed, of language models' speed, or of precision."""
+    """Return the table of a benchmark of training speed, language-model speed or precision."""
     rows = [{RENAMED.get(key, key): value for key, value in row.items()} for row in rows]
     if "tokens_per_second" in rows[0]:
         return language_table(rows, title)
@@ -22,7 +22,7 @@ def bench_table(rows: Sequence[Row], title: str = "") -> Table:
 
 
 def speed_table(rows: Sequence[Row], title: str) -> Table:
-    """ms for one step of one seed, and how many times as long the others take; memory where the device has its own."""
+    """Return ms per step of one seed, how many times as long the others take, and peak memory on a GPU."""
     headings = ("", "ours", "lower bound", "share", "reference", "user's loop", "GFLOP")
     lines = [
         (
@@ -54,17 +54,17 @@ def language_table(rows: Sequence[Row], title: str) -> Table:
             three_digits(row["ms_per_step"]),
             f"{round(row['tokens_per_second'], -3):,.0f}",
             f"{100 * row['share_of_product_rate']:.0f} %",
-            *("no room" if row[key] is None else three_digits(row[key]) for key in columns.values()),
+            *("out of memory" if row[key] is None else three_digits(row[key]) for key in columns.values()),
             "-" if row["peak_gb"] is None else f"{row['peak_gb']:.1f}",
         )
         for row in rows
     ]
-    headings = ("", "ms a step", "tokens a second", "of the product rate", *columns, "peak GB")
+    headings = ("", "ms per step", "tokens per second", "share of product rate", *columns, "peak GB")
     return Table(title, headings, lines, left=("",))
 
 
 def precision_table(rows: Sequence[Row], title: str) -> Table:
-    """Accuracies in % of the same seeds in both precisions; the last column is of single seeds."""
+    """Return accuracies in % of the same seeds in both precisions; the last column compares seed by seed."""
     (lower,) = {row["precision"] for row in rows}
     lines = [
         (
@@ -76,7 +76,7 @@ def precision_table(rows: Sequence[Row], title: str) -> Table:
         )
         for row in sorted(rows, key=lambda row: (row["trainable"] == "all", row["width"]))
     ]
-    headings = ("", "steps", "fp32", str(lower), "largest difference of a seed")
+    headings = ("", "steps", "fp32", str(lower), "largest difference per seed")
     return Table(title, headings, lines, left=("",))
 
 

@@ -1,4 +1,4 @@
-"""One number of the paper beside ours, and the records that ours come from."""
+"""Claims: numbers of the paper beside ours, and the records behind ours."""
 
 import statistics
 from collections import defaultdict
@@ -11,24 +11,24 @@ from icecore.store.records import Record, Records
 
 @dataclass(frozen=True)
 class Claim:
-    """In % of accuracy, or what `cell` says; `paper`, `tolerance` and a verdict where there is something to judge."""
+    """A number in % accuracy, or in the unit of `cell`, with `paper` and `tolerance` if there is something to judge."""
 
     name: str
     cell: str
     paper: float | None
     ours: float | None  # the median
-    values: tuple[float, ...]  # a seed each, in their order
+    values: tuple[float, ...]  # one per seed, in their order
     baseline: float | None  # the best rule that needs no learning
     tolerance: str
     reason: str
     verdict: str  # reproduced, differs, not run, or nothing to compare with
-    digits: int = 1  # after the point, where it is shown
-    note: str = ""  # such as another's number
+    digits: int = 1  # shown after the decimal point
+    note: str = ""  # such as a replication's number
     explanation: str = ""  # of a difference
-    whole_answers: float | None = None  # of answers of several tokens: how many are right throughout
-    seeds: int | None = None  # of what compares several cells, and is no value of a seed's
-    place: tuple[str, str] | None = None  # row and column, if it has one in the table
-    setting: str = ""  # of the records that it is of, if they are of one
+    exact_match: float | None = None  # exact match of answers of several tokens
+    seeds: int | None = None  # their number, if the claim compares several cells
+    place: tuple[str, str] | None = None  # row and column in the table, if any
+    setting: str = ""  # of its records, if they share one
 
     @property
     def n(self) -> int:
@@ -52,7 +52,7 @@ def seeds_in_words(count: int) -> str:
 
 
 def seeds_of(claims: Sequence[Claim]) -> str:
-    """Of how many seeds they are: `3`, `1 to 10`, or nothing."""
+    """Return the number of seeds behind claims: `3`, `1 to 10`, or nothing."""
     counts = sorted({claim.n for claim in claims if claim.n})
     return " to ".join(map(str, dict.fromkeys((*counts[:1], *counts[-1:]))))
 
@@ -69,18 +69,18 @@ def without_verdict(ours: float | None) -> str:
     return "not run" if ours is None else "nothing to compare with"
 
 
-Precisions = dict[str, list[Record]]  # what was recorded of a setting in each precision: a record a seed
+Precisions = dict[str, list[Record]]  # records of a setting by precision, one per seed
 
 
 def by_precision(records: Records) -> dict[str, Precisions]:
-    """By setting, the seeds in their order."""
+    """Return records by setting and precision, ordered by seed."""
     found: dict[str, Precisions] = defaultdict(lambda: {precision: [] for precision in PRECISIONS})
     for record in records.by_run().values():
         if is_valid(record):
             found[record["setting"]][record["config"]["precision"]].append(record)
         else:
             records.warn(
-                f"{records.path}: the record of run {record['run']} is damaged and skipped; take its line out, and the "
+                f"{records.path}: the record of run {record['run']} is damaged and skipped; delete its line, and the "
                 "same command trains it again"
             )
     for each in found.values():
@@ -90,9 +90,9 @@ def by_precision(records: Records) -> dict[str, Precisions]:
 
 
 def of_most_seeds(each: Precisions) -> list[Record]:
-    """Of what was recorded in each precision, that which counts: never a mixture, in which seeds could be chosen.
+    """Return the records of the precision with the most seeds; among equals, of the most exact one.
 
-    Of those with equally many seeds it is the first, the most exact.
+    Precisions are never mixed: that would allow picking seeds.
     """
     return max(each.values(), key=len, default=[])
 
@@ -102,5 +102,5 @@ def precision_of(runs: Sequence[Record]) -> str:
 
 
 def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
-    """Of each setting one record a seed, all in one precision."""
+    """Return each setting's records, one per seed, all in one precision."""
     return {setting: of_most_seeds(each) for setting, each in sorted(by_precision(records).items())}

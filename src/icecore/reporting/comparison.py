@@ -1,4 +1,4 @@
-"""Compare trainable sets, widths and models on tasks of one's own: points, a table and a figure."""
+"""Compare trainable sets, widths and models on any tasks: points, a table and a figure."""
 
 import functools
 import statistics
@@ -27,7 +27,7 @@ Bodies = Mapping[str, Sequence[Model]] | Sequence[Model] | Model
 
 
 class Comparison(list[Point]):
-    """What a comparison gave: its points, and the table and the figure of them."""
+    """Points of a comparison, with their table and figure."""
 
     def __init__(self, points: Sequence[Point], cells: Sequence[Cell], seeds: Seeds) -> None:
         super().__init__(points)
@@ -59,22 +59,22 @@ def compare(
     on_progress: Callable[[str, Progress], None] | None = None,
     **training: Any,
 ) -> Comparison:
-    """Train what is missing under `out`, and return what all of it gave, for one task or several.
+    """Train what is missing under `out`, and return the results, for one task or several.
 
     `bodies` are models, or models by the name of their line: `{"gru": [GRU(64), GRU(128)]}`. `on_progress` gets the
     name of a population and its progress. Training settings (steps, batch, lr, ...) default to the preset's. With
-    `out=None` nothing is saved, and a task or body that is defined in a notebook can be compared.
+    `out=None` nothing is saved, and tasks or bodies defined in a notebook can be compared.
     """
     each = [checked_task(task, preset) for task in ([tasks] if isinstance(tasks, Task | str) else tasks)]
     cells = [cell for task in each for cell in comparison(task, by_name(bodies), trainables, preset, training)]
     require_names(cells)
     require_metric(metric, each)
     report = on_progress
-    watch_of = (lambda _: None) if report is None else (lambda job: functools.partial(report, job.label))
+    progress_of = (lambda _: None) if report is None else (lambda job: functools.partial(report, job.label))
     if out is None:
-        runs = train_in_memory(cells, seeds, device, precision, watch_of)
+        runs = train_in_memory(cells, seeds, device, precision, progress_of)
         return Comparison(points_from(runs, metric), cells, seeds)
-    failures = train_missing(cells, seeds, Path(out), device, precision, watch_of)
+    failures = train_missing(cells, seeds, Path(out), device, precision, progress_of)
     if failures:
         raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))
     return Comparison(points_of(cells, seeds, Records(Path(out)), device, precision, metric), cells, seeds)
@@ -98,7 +98,7 @@ def points_of(
     precision: str = "auto",
     metric: str = "accuracy",
 ) -> list[Point]:
-    """Return what is recorded of the cells, of these seeds, in %. Baselines are those of the accuracy."""
+    """Return the recorded points of the cells in %, for these seeds. Baselines are those of accuracy."""
     require_names(cells)
     require_metric(metric, dict.fromkeys(cell.task for cell in cells))
     return points_from(recorded(cells, seeds, records, device, precision), metric)
@@ -122,25 +122,25 @@ def points_from(runs: Sequence[tuple[Cell, Sequence[Record]]], metric: str) -> l
 
 
 def require_metric(metric: str, tasks: Iterable[Task]) -> None:
-    """All of the tasks measure it."""
+    """Raise unless every task has the metric."""
     for task in tasks:
         if metric not in task.metrics():
             raise unknown_name(f"metric of {task.name}", metric, task.metrics())
 
 
 def require_names(cells: Sequence[Cell]) -> None:
-    """No two cells have one place in table and figure."""
+    """Raise if different cells share a place in table and figure."""
     names: dict[tuple[Task, str, int], Cell] = {}
     for cell in cells:
         other = names.setdefault((cell.task, cell.name.line, cell.model.width), cell)
         require(
             other is cell or other.setting == cell.setting,
-            f"two different cells are called '{cell.label}': give bodies names of their own, or compare one by one",
+            f"two different cells are called '{cell.label}': give the bodies different names, or compare one by one",
         )
 
 
 def labels_of(tasks: Iterable[Task]) -> dict[Task, str]:
-    """What tasks are called: by name, and where several have one name by the settings in which they differ."""
+    """Return a label per task: its name and, where tasks share it, the settings in which they differ."""
     found = dict.fromkeys(tasks, "")
     for task in found:
         alike = [other for other in found if other.name == task.name]
@@ -154,7 +154,7 @@ def labels_of(tasks: Iterable[Task]) -> dict[Task, str]:
 
 
 def table_of(cells: Sequence[Cell], points: Sequence[Point], seeds: Seeds, title: str = "") -> Table:
-    """Lay out medians, with the least and the most of seeds that differ, and how many if not all."""
+    """Lay out medians, with the range if seeds differ and the number of seeds if some are missing."""
     widths = sorted({cell.model.width for cell in cells})
     labels = labels_of(cell.task for cell in cells)
     at = {(point.task, point.line, point.width): point for point in points}

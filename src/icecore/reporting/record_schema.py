@@ -6,7 +6,7 @@ from typing import Any
 
 from icecore.store.records import Record
 
-PRECISIONS = ("fp32", "tf32", "bf16")  # the most exact first; those of `training.Precision`, which imports torch
+PRECISIONS = ("fp32", "tf32", "bf16")  # most exact first; as in `training.Precision`, which imports torch
 CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in ("", "_per_trained", "_per_parameter"))
 
 
@@ -39,12 +39,12 @@ def is_config(value: Any) -> bool:
 
 
 def is_of_text(value: Any) -> bool:
-    """Tell whether it says on how much text a language model was trained."""
+    """Tell whether it has the tokens and epochs of a language model's training."""
     return isinstance(value, dict) and has_numbers(value.get("tokens"), ("train",)) and is_number(value.get("epochs"))
 
 
 def is_variance(value: Any) -> bool:
-    """Tell whether it has shares by positions and place, of directions and of neurons."""
+    """Tell whether it has shares of directions and neurons, by positions and activation."""
     places = [place for each in value.values() for place in each.values()] if has_dicts(value) else []
     return bool(places) and all(
         isinstance(place, list | tuple) and len(place) == 2 and all(map(is_number, place)) for place in places
@@ -74,7 +74,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "variance": is_variance,
 }
 REQUIRED = ("setting", "seed", "accuracy", "device", "config")
-REQUIRED_OF_RUNS = {  # beside their baselines; a look inside has its variance instead
+REQUIRED_OF_RUNS = {  # beside baselines; records of activations have `variance` instead
     "imitation": ("loss",),
     "memorization": ("trained_parameters",),
     "language": ("best_loss", "text"),

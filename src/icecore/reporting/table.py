@@ -1,4 +1,4 @@
-"""The one type of table, and its renderings: Markdown and CSV here, the terminal in `cli.output`."""
+"""The table type and its renderings: Markdown and CSV here, the terminal in `cli.output`."""
 
 import csv
 import io
@@ -10,18 +10,18 @@ LEFT, RIGHT = "left", "right"
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text below headings. Columns are justified to the right unless they are named in `left`."""
+    """Rows of text below headings. Columns are right-justified unless named in `left`."""
 
     title: str
     headings: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     left: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # stand below
-    wraps: tuple[str, ...] = ()  # headings of prose, which may wrap on a narrow terminal; nothing else is broken
+    notes: tuple[str, ...] = ()  # below the table
+    wraps: tuple[str, ...] = ()  # headings of prose; only these wrap on a narrow terminal
 
     @property
     def justified(self) -> list[tuple[str, str]]:
-        """Each heading with its justification; headings may repeat."""
+        """Return each heading with its justification; headings may repeat."""
         return [(heading, LEFT if heading in self.left else RIGHT) for heading in self.headings]
 
     def markdown(self) -> str:

@@ -1,4 +1,4 @@
-"""Atomic writes, records and where results come from. Tensors on disk are in `store.tensors`, which imports torch."""
+"""Atomic writes, records and provenance. Tensors on disk are in `store.tensors`, which imports torch."""
 
 from icecore.store.files import (
     filled_whole,

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the whole file or none of it."""
+"""Atomic writes: a reader sees the whole file or none of it."""
 
 import contextlib
 import fcntl
@@ -27,9 +27,9 @@ def write_whole(path: Path | str) -> Iterator[IO[str]]:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of `path` when the block ends without an exception.
+    """Yield a temporary file that replaces `path` when the block ends without an exception.
 
-    It is a hidden file in the same folder, is flushed to the disk, and is renamed.
+    It is a hidden file in the same folder, flushed to disk and renamed.
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file")
@@ -46,14 +46,14 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"cannot write {path}: {reason}; choose another path or free it") from error
+        raise InputError(f"cannot write {path}: {reason}; fix this or choose another path") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
 
 
 def require_writable(path: Path) -> None:
-    """Find out before the work whether a file can be written there."""
+    """Raise early if a file cannot be written to `path`."""
     require(not path.is_dir(), f"cannot write {path}: it is a folder; name a file")
     above = next(folder for folder in path.resolve().parents if folder.exists())
     require(above.is_dir() and os.access(above, os.W_OK), f"cannot write {path}: {above} cannot be written to")
@@ -61,8 +61,10 @@ def require_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def filled_whole(path: Path) -> Iterator[Path]:
-    """A folder to fill, which appears as `path` when the block ends without an exception; what a killed process has
-    left of one is removed first."""
+    """Yield a folder that appears as `path` when the block ends without an exception.
+
+    What a killed process left of it is removed first.
+    """
     remains = path.with_name(f".{path.name}.part")
     shutil.rmtree(remains, ignore_errors=True)
     try:
@@ -70,13 +72,13 @@ def filled_whole(path: Path) -> Iterator[Path]:
         yield remains
         remains.rename(path)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another path or free it") from error
+        raise InputError(f"cannot write {path}: {error.strerror or error}; fix this or choose another path") from error
     finally:
         shutil.rmtree(remains, ignore_errors=True)
 
 
 def try_lock(file: IO[str] | int) -> bool:
-    """Whether the file is this process's alone from now on, until it is closed. Where there are no locks, it is."""
+    """Lock a file until it is closed; return False if another process holds it. Without lock support, return True."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -87,14 +89,14 @@ def try_lock(file: IO[str] | int) -> bool:
 
 
 def remove_remains(folder: Path, names: Iterable[str]) -> None:
-    """Half-written files that a killed process has left beside these."""
+    """Delete the half-written files that a killed process left beside these."""
     for name in names:
         for path in folder.glob(f".{name}.*"):
             path.unlink(missing_ok=True)
 
 
 def current_umask() -> int:
-    """The process's umask (the system only tells it by setting it)."""
+    """Return the process's umask, which can only be read by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -113,6 +115,6 @@ def read_json(path: Path) -> Any:
         raise InputError(f"there is no file {path}; check the path") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}); it is damaged or no file of icecore; delete it, with its folder if that "
-            "is a run, and make it again"
+            f"{path} cannot be read ({error}); it is damaged or not a file of icecore; delete it, with its folder if "
+            "that is a run, and create it again"
         ) from error

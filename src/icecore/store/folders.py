@@ -1,11 +1,11 @@
-"""Folders of this user's, outside of any project."""
+"""User folders outside of any project."""
 
 import os
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """What can be computed again. XDG_CACHE_HOME, or ~/.cache."""
+    """Return the folder of recomputable files, in XDG_CACHE_HOME or ~/.cache."""
     return home_of("XDG_CACHE_HOME", ".cache")
 
 

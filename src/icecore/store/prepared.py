@@ -1,4 +1,4 @@
-"""A prepared text on disk: tokens of two splits, the tokenizer, and last a manifest, whose presence means complete."""
+"""Prepared text on disk: tokens of two splits, the tokenizer, and last a manifest, whose presence means complete."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ SPLITS = {"train": "train.npy", "validation": "validation.npy"}
 OUTPUTS = (TOKENIZER, *SPLITS.values(), TOKEN_BYTES)
 
 
-@dataclass(frozen=True, eq=False)  # each is itself alone, and can be a key
+@dataclass(frozen=True, eq=False)  # compared and hashed by identity
 class PreparedText:
-    """What a folder's manifest says, and its arrays, memory-mapped."""
+    """Manifest of a folder and its memory-mapped arrays."""
 
     folder: Path
     manifest: Mapping[str, Any] = field(repr=False)
 
     @property
     def digest(self) -> str:
-        """Names the text: the same outputs have the same digest, whatever the folder is called."""
+        """Return a hash of the outputs, which identifies the text in any folder."""
         return self.manifest["digest"]
 
     @property
@@ -35,15 +35,15 @@ class PreparedText:
 
     @property
     def end_token(self) -> int:
-        """The token that follows every document."""
+        """Return the token that follows every document."""
         return self.manifest["end_token"]
 
     def tokens(self, split: str) -> "np.ndarray":
-        """All tokens of `train` or `validation`, one document after the other; what is read is loaded, no more."""
+        """Return the tokens of `train` or `validation`, all documents concatenated; only what is read is loaded."""
         return self.array(SPLITS[split], self.manifest["splits"][split]["tokens"])
 
     def token_bytes(self) -> "np.ndarray":
-        """How many bytes of text each token stands for."""
+        """Return the number of text bytes of each token."""
         return self.array(TOKEN_BYTES, self.vocabulary)
 
     def array(self, name: str, length: int) -> "np.ndarray":
@@ -64,22 +64,22 @@ class PreparedText:
 
 
 def read_prepared(folder: Path | str) -> PreparedText:
-    """The prepared text in a folder; a folder that is none, or is unfinished, is an error that says so."""
+    """Return the prepared text in a folder; raise if it is missing or unfinished."""
     folder = Path(folder)
     require(folder.is_dir(), f"there is no folder {folder}; make it with icecore prepare NAME --out {folder}")
     if not (folder / MANIFEST).exists():
         if (folder / PLAN).exists():
             raise InputError(f"{folder} is not fully prepared yet; finish it with the same icecore prepare command")
-        raise InputError(f"{folder} is no prepared text: it has no {MANIFEST}; make one with icecore prepare")
+        raise InputError(f"{folder} is not a prepared text: it has no {MANIFEST}; make one with icecore prepare")
     manifest = read_json(folder / MANIFEST)
     try:
         return checked(PreparedText(folder, manifest))
     except (KeyError, TypeError) as error:
-        raise InputError(f"{folder / MANIFEST} is no manifest of icecore prepare ({error}); prepare again") from error
+        raise InputError(f"{folder / MANIFEST} is not an icecore prepare manifest ({error}); prepare again") from error
 
 
 def checked(text: PreparedText) -> PreparedText:
-    """The same, once everything that is read later has been found."""
+    """Return the text; raise unless its manifest has all that is read later."""
     sizes = (text.vocabulary, text.end_token, *(int(text.manifest["splits"][split]["tokens"]) for split in SPLITS))
     if not isinstance(text.digest, str) or min(sizes) < 0:
         raise TypeError("digest or sizes")
@@ -87,6 +87,6 @@ def checked(text: PreparedText) -> PreparedText:
 
 
 def digest_of(sums: Mapping[str, str]) -> str:
-    """The digest of a prepared text, from the SHA-256 of each of its outputs."""
+    """Return the digest of a prepared text from the SHA-256 of each output."""
     lines = "".join(f"{name} {sums[name]}\n" for name in OUTPUTS)
     return hashlib.sha256(lines.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Where a stored result comes from."""
+"""Provenance of a stored result."""
 
 import functools
 import hashlib
@@ -9,12 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source that is no repository
+COMMIT_VARIABLE = "ICECORE_COMMIT"  # for a copy of the source without a repository
 COMMAND_VARIABLE = "ICECORE_COMMAND"  # for a worker that another process started
 
 
 def provenance(device: str) -> dict[str, str]:
-    """Commit, source, command, device and versions, for whoever reads the result later."""
+    """Return commit, source, command, device and versions."""
     import torch
 
     return {
@@ -26,32 +26,32 @@ def provenance(device: str) -> dict[str, str]:
 
 
 def origin() -> dict[str, str]:
-    """Which source, started how."""
+    """Return commit, source hash and command."""
     return {"commit": commit(), "source": source(), "command": command()}
 
 
 def command() -> str:
-    """The command line that this process was started with; a package's __main__.py has the package's name."""
+    """Return the command line of this process; a package's __main__.py gets the package's name."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
     return os.environ.get(COMMAND_VARIABLE) or shlex.join([name, *map(without_folder, sys.argv[1:])])
 
 
 def without_folder(argument: str) -> str:
-    """A machine's absolute paths say nothing elsewhere: the file's name is enough. Also of `--flag=PATH`."""
+    """Reduce an absolute path, also in `--flag=PATH`, to its file name: the rest means nothing on other machines."""
     flag, equals, value = argument.rpartition("=") if argument.startswith("--") else ("", "", argument)
     return flag + equals + Path(value).name if Path(value).is_absolute() else argument
 
 
 def remember_source() -> None:
-    """Look at the source now, when a long command begins: by its end the files may be others than those that ran."""
+    """Cache commit and source hash when a long command begins: the files may change before it ends."""
     commit()
     source()
 
 
 @functools.cache
 def source() -> str:
-    """A hash of the package's own files: a commit can be named by mistake, this cannot."""
+    """Return a hash of the package's files: unlike a commit, it cannot be named by mistake."""
     folder = Path(__file__).parents[1]
     sha = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -61,7 +61,7 @@ def source() -> str:
 
 @functools.cache
 def commit() -> str:
-    """The commit of the source, with a + if files differ from it; `unknown` outside a repository."""
+    """Return the commit of the source, with a + if files differ from it; `unknown` outside a repository."""
     named = os.environ.get(COMMIT_VARIABLE)
     if named:
         return named

@@ -1,4 +1,4 @@
-"""Results as records: JSON lines, only ever appended, one a run of one seed, mergeable from several machines."""
+"""Records of results: append-only JSON lines, one per run of one seed, mergeable across machines."""
 
 import fcntl
 import json
@@ -10,30 +10,30 @@ from typing import Any
 from icecore.errors import InputError
 
 Record = dict[str, Any]
-RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, which are still read
+RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, still read
 Warn = Callable[[str], None]
 
-NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and what was measured inside some of them
-# What may differ between two records of one run: when, where and how fast it was made.
+NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and analyses of some of them
+# Keys that may differ between two records of one run: when, where and how fast it ran.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
-PLACES = ("where", "file")  # of a config's task and model
-# Of a setting that came after runs were recorded: left out of a run's config where it has its default, so that
-# the runs keep their names.
+PLACES = ("where", "file")  # paths in a config's task and model
+# Marks a setting added after runs were recorded: at its default it is left out of the config, so that run ids do
+# not change.
 ADDED_LATER = "added_later"
 
 
 class Records:
-    """The records in a folder, in one file."""
+    """Records in one file of a folder."""
 
     def __init__(self, folder: Path, warn: Warn | None = None, name: str = NAME) -> None:
         self.path, self.warn = folder / name, warn or ignore
 
     def beside(self, name: str) -> "Records":
-        """Those of another file in the same folder."""
+        """Return the records of another file in the same folder."""
         return Records(self.path.parent, self.warn, name)
 
     def read(self) -> list[Record]:
-        """All records; a damaged line is skipped, with a warning that names it."""
+        """Return all records; skip damaged lines, with a warning that names each."""
         if not self.path.exists():
             return []
         found: list[Record] = []
@@ -52,7 +52,7 @@ class Records:
         return found
 
     def by_run(self) -> dict[str, Record]:
-        """The records by run; two that disagree are an error."""
+        """Return the records by run id; raise if two disagree."""
         found: dict[str, Record] = {}
         for record in self.read():
             known = found.setdefault(record["run"], record)
@@ -64,7 +64,7 @@ class Records:
         return found
 
     def require_agreement(self, records: Iterable[Record]) -> dict[str, Record]:
-        """What is there by run. Of no run do these say another thing than that, or than one another."""
+        """Return existing records by run id; raise if a new record contradicts them or another new one."""
         there = self.by_run()
         known = dict(there)
         for record in records:
@@ -77,10 +77,10 @@ class Records:
         return there
 
     def append(self, records: Iterable[Record]) -> int:
-        """Add the runs that are not there yet, all or none of them; how many. One that disagrees is an error."""
+        """Append the new runs, all or none, and return their number; raise if a record disagrees."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file:  # what a buffer holds would be written after all
+            with self.path.open("a+b", buffering=0) as file:  # a buffer would still be written after an error
                 fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
                 records = list(records)
                 known = self.require_agreement(records)
@@ -99,7 +99,7 @@ class Records:
                     raise
                 return len(fresh)
         except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror or error}; free it and try again") from error
+            raise InputError(f"cannot write {self.path}: {error.strerror or error}; fix this and try again") from error
 
     @staticmethod
     def ends_amid_a_line(file: Any) -> bool:
@@ -108,17 +108,17 @@ class Records:
 
 
 def with_new_names(result: Record) -> Record:
-    """Return a result with today's keys."""
+    """Return a result with current keys."""
     return {RENAMED.get(key, key): value for key, value in result.items()}
 
 
 def differ(first: Record, second: Record) -> bool:
-    """Whether two records of one run say different things about it."""
+    """Tell whether two records of one run disagree."""
     return facts_of(first) != facts_of(second)
 
 
 def facts_of(record: Record) -> Record:
-    """Without the circumstances, of which one is where the task's data and a user's files lay."""
+    """Return a record without its circumstances and the paths of data and user files."""
     facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
     if isinstance(facts.get("config"), dict):
         facts["config"] = {

@@ -1,4 +1,4 @@
-"""Tensors on disk: safetensors, written whole, with a checksum that is checked on reading."""
+"""Tensors on disk: safetensors, written atomically, with a checksum verified on reading."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ AGAIN = "delete it, and train again (icecore train then needs --resume)"
 
 
 def digest(tensors: Iterable[tuple[str, Tensor]]) -> str:
-    """SHA-256 of the tensors' names, types, shapes and bytes, in the order of their names."""
+    """Return the SHA-256 of the tensors' names, types, shapes and bytes, sorted by name."""
     sha = hashlib.sha256()
     for name, tensor in sorted(tensors):
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -31,23 +31,23 @@ def digest_of_text(text: str) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write tensors with notes (anything JSON can hold) and a checksum; all of it appears, or nothing."""
-    # Copies: the format takes no tensors that share their memory.
+    """Write tensors with notes (any JSON) and a checksum, atomically."""
+    # Copies: safetensors rejects tensors that share memory.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(notes)
     metadata = {"notes": text, "notes_sha256": digest_of_text(text), "sha256": digest(tensors.items())}
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(tensors, temporary, metadata)
-        except safetensors.SafetensorError as error:  # what it makes of an OSError
+        except safetensors.SafetensorError as error:  # which wraps OSErrors
             raise OSError(str(error)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_tensors` wrote; a damaged file is an error that says so."""
+    """Return the tensors and notes of a file; raise if it is damaged."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
             metadata = file.metadata() or {}
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
@@ -67,7 +67,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def noted(path: Path, notes: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
-    """Of a file's notes, the one of this name, if it is of this kind."""
+    """Return the note of this name; raise unless it has this type."""
     value = notes.get(name)
     if type(value) is not kind:
         raise InputError(f"{path} is damaged: {name} is {value!r} in its notes; {AGAIN}")

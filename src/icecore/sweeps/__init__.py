@@ -1,1 +1,1 @@
-"""Lists of runs that together answer a question."""
+"""Sweeps: sets of runs that answer one question."""

@@ -1,4 +1,4 @@
-"""A cell of a table, or a point of a figure: one setting, trained with several seeds."""
+"""A cell of a table or a point of a figure: one configuration, trained with several seeds."""
 
 import functools
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from icecore.training.identity import name_of
 
 @dataclass(frozen=True)
 class Cell:
-    """What is trained for one number. `training` is what differs from the preset's."""
+    """The runs behind one number. `training` overrides the preset's settings."""
 
     name: CellName
     task: Task
@@ -21,7 +21,7 @@ class Cell:
     trainable: str
     preset: str = "released"
     training: dict[str, Any] = field(default_factory=dict)
-    is_looked_into: bool = False  # what is inside is measured too, while the weights are at hand
+    is_analyzed: bool = False  # also measure activations, while the weights are in memory
 
     @property
     def label(self) -> str:
@@ -34,12 +34,12 @@ class Cell:
 
     @functools.cached_property
     def of_one_seed(self) -> RunConfig:
-        """The config with seed 0 in fp32, for what depends on neither."""
+        """Return the config with seed 0 in fp32, for fields that depend on neither."""
         return self.config((0,), "fp32")
 
     @functools.cached_property
     def setting(self) -> str:
-        """Names the setting whatever the seed and the precision: cells of different tables may share their runs."""
+        """Return the id of the config without seeds and precision; cells of different tables may share runs."""
         return setting_of(self.of_one_seed.as_json())
 
 

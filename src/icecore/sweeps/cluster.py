@@ -1,7 +1,7 @@
-"""The same sweep over a Ray cluster: fractional GPUs, retries, and runs that go on from their checkpoints.
+"""Sweeps on a Ray cluster: fractional GPUs, retries, and runs that resume from their checkpoints.
 
-The nodes share the folder of runs. Whoever takes over a killed worker's population finds its last checkpoint there;
-the driver alone writes records.
+The nodes share the folder of runs. A worker that takes over a killed worker's population finds its last checkpoint
+there. Only the driver writes records.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from icecore.errors import InputError
 from icecore.store import COMMAND_VARIABLE, Records, command, remember_source
 from icecore.sweeps.runner import Failure, Job, Measured, RecordIndex, held, measure, train_population
 
-RETRIES = 20  # of a population whose worker or node dies
+RETRIES = 20  # of a population, if its worker or node dies
 SECONDS_TO_ANSWER = 5.0
 
 
@@ -31,7 +31,7 @@ def run_on_ray(
     address: str | None = None,
     gpus: float = 1.0,
 ) -> list[Failure]:
-    """Train the populations wherever there is room, and record each as soon as it is finished."""
+    """Train the populations on free workers; record each as soon as it finishes."""
     ray = connect(address)
     needs = {"num_cpus": 1, "num_gpus": gpus if device == "cuda" else 0, "max_retries": RETRIES}
     remote = ray.remote(**needs)(train_on_worker)
@@ -51,7 +51,7 @@ def collect(
     failures: list[Failure],
     on_done: Callable[[Job, list[float]], None],
 ) -> None:
-    """Record what is finished until nothing is waited for."""
+    """Record finished populations until none is pending."""
     while waiting:
         (ready,), _ = ray.wait(list(waiting), num_returns=1)
         population = waiting.pop(ready)
@@ -67,18 +67,18 @@ def collect(
 
 
 def train_on_worker(population: Job, runs: str, device: str, precision: str, started_by: str) -> Measured:
-    """One population on whatever node it was given; waits while an earlier worker still holds it."""
+    """Train one population; wait while an earlier worker still holds its locks."""
     os.environ[COMMAND_VARIABLE] = started_by
     remember_source()
     while True:
-        with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's may lie in the same folder
+        with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's locks may be in the same folder
             if is_ours:
                 return measure(population, train_population(population, Path(runs), device, precision))
         time.sleep(1)
 
 
 def connect(address: str | None) -> Any:
-    """Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to one of its own."""
+    """Return Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to a new one."""
     try:
         import ray
     except ImportError as error:
@@ -95,7 +95,7 @@ def connect(address: str | None) -> Any:
 
 
 def require_answer(address: str) -> None:
-    """Fail at once where nothing listens, instead of after Ray's minutes."""
+    """Raise if nothing listens at the address; Ray takes minutes to notice."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise InputError(f"--address must be HOST:PORT or auto, got '{address}'")

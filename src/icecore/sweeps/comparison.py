@@ -1,4 +1,4 @@
-"""A comparison of one's own: on one task, bodies of some widths, and what of them trains."""
+"""A user's comparison: bodies, widths and trainable sets on one task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from icecore.training import ProgressCallback, numbered, pick_device, pick_preci
 NAMES = {trainable: name for name, trainable in (TRAINED | PARTS).items()}
 USUAL = ("unembed", "embeddings", "all")
 OURS = "transformer"
-Seeds = int | Sequence[int]  # how many, from 0 on, or which
+Seeds = int | Sequence[int]  # a count (0, 1, ...), or the seeds themselves
 
 
 def comparison(
@@ -25,7 +25,7 @@ def comparison(
     preset: str = "released",
     training: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
-    """A cell for every body, width and choice of what trains. `bodies` has each body at its widths, by its name."""
+    """Return a cell per body, width and trainable set. `bodies` maps a body's name to models, one per width."""
     return [
         Cell(
             CellName(task.name, line_name(name, trainable), body.width),
@@ -42,32 +42,32 @@ def comparison(
 
 
 def line_name(body: str, trainable: str) -> str:
-    """What a line in the figure, and a row in the table, is called."""
+    """Return the name of a line in the figure, which is also a row in the table."""
     what = NAMES.get(trainable, trainable)
     return what if body == OURS else f"{what}, {body}"
 
 
 def precision_of(cell: Cell, device: str, precision: str) -> str:
-    """Bodies of one's own compute in float32."""
+    """Return the precision to train in; user-defined models use float32."""
     return pick_precision(precision, pick_device(device), cell.model)
 
 
 def missing_of(
     cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
 ) -> dict[str, list[Job]]:
-    """What is not recorded yet, by the precision that it trains in."""
+    """Return the jobs not recorded yet, by precision."""
     kind = pick_device(device).type
     by_precision: dict[str, list[Cell]] = {}
     for cell in cells:
         by_precision.setdefault(precision_of(cell, device, precision), []).append(cell)
-    folder = records.path.parent  # runs lie beside their records
+    folder = records.path.parent  # runs are stored beside their records
     return {chosen: missing(each, seeds, records, chosen, kind, runs=folder) for chosen, each in by_precision.items()}
 
 
 def recorded(
     cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
 ) -> list[tuple[Cell, list[Record]]]:
-    """The records of each cell, of just these seeds in just this precision."""
+    """Return each cell's records of exactly these seeds and this precision."""
     known = records.by_run()
     found = []
     for cell in cells:
@@ -82,15 +82,15 @@ def train_missing(
     folder: Path,
     device: str = "auto",
     precision: str = "auto",
-    watch_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+    progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
     on_done: Callable[[Job, list[float]], None] = lambda *_: None,
 ) -> list[Failure]:
-    """Train and record under `folder` what is missing there; what fails is returned, and the rest goes on."""
+    """Train what is missing and record it under `folder`; return the failures, which do not stop the others."""
     records = Records(folder)
     return [
         failure
         for chosen, populations in missing_of(cells, seeds, records, device, precision).items()
-        for failure in run_missing(populations, records, folder, device, chosen, watch_of, on_done)
+        for failure in run_missing(populations, records, folder, device, chosen, progress_of, on_done)
     ]
 
 
@@ -99,12 +99,12 @@ def train_in_memory(
     seeds: Seeds,
     device: str = "auto",
     precision: str = "auto",
-    watch_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+    progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
 ) -> list[tuple[Cell, list[Record]]]:
     """Train every cell and save nothing; return each cell's records."""
     found = []
     for cell in cells:
         job = Job(cell, numbered(seeds))
         chosen = precision_of(cell, device, precision)
-        found.append((cell, list(records_of(train_population(job, None, device, chosen, watch_of(job))))))
+        found.append((cell, list(records_of(train_population(job, None, device, chosen, progress_of(job))))))
     return found

@@ -1,4 +1,4 @@
-"""The paper's claim at laptop size: a random body with trained embeddings, beside what it is held against."""
+"""The paper's claim at laptop size: a random body with trained embeddings, beside baseline, U only and Normal."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ UNEMBED_STEPS = 300
 
 @dataclass(frozen=True)
 class Row:
-    """One task: accuracies on its test items."""
+    """Test accuracies on one task."""
 
     task: str
     baseline: float  # the best rule that needs no learning
@@ -25,7 +25,7 @@ class Row:
 
 
 def runs_of(recipe: LaptopRecipe) -> dict[str, dict[str, Any]]:
-    """The three trainings of a task, by name."""
+    """Return the arguments of a task's three runs, by name."""
     embeddings, everything = (recipe.training_of(MODEL, trainable) for trainable in ("embeddings", "all"))
     return {
         "random": {"trainable": "embeddings", "seeds": SEEDS, **embeddings},
@@ -35,16 +35,16 @@ def runs_of(recipe: LaptopRecipe) -> dict[str, dict[str, Any]]:
 
 
 def total_steps() -> int:
-    """Of all runs together, each step counted once a seed: what progress is measured in."""
+    """Return the steps of all runs, counted per seed: the unit of progress."""
     return sum(run["steps"] * run["seeds"] for recipe in RECIPES for run in runs_of(recipe).values())
 
 
-def run_demo(out: Path, watch_of: Callable[[str, int], ProgressCallback]) -> Iterator[Row]:
-    """Train what is not there yet; a row as soon as a task is through. `watch_of` is told of each run and its steps."""
+def run_demo(out: Path, progress_of: Callable[[str, int], ProgressCallback]) -> Iterator[Row]:
+    """Train missing runs; yield a row per finished task. `progress_of(run, steps)` returns a progress callback."""
     for recipe in RECIPES:
         accuracy: dict[str, list[float]] = {}
         for name, settings in runs_of(recipe).items():
-            watch = watch_of(f"{recipe.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
+            watch = progress_of(f"{recipe.task.name}, {name.replace('_', ' ')}", settings["steps"] * settings["seeds"])
             runs = train(recipe.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch)
             accuracy[name] = runs.accuracy
         baseline = max(recipe.task.baselines().values())

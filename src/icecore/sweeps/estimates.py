@@ -1,4 +1,4 @@
-"""How long runs will take, from stored benches."""
+"""Estimates of run times, from stored benchmarks."""
 
 import math
 from collections import defaultdict
@@ -13,8 +13,8 @@ from icecore.sweeps.cells import Cell
 from icecore.sweeps.runner import Job
 from icecore.tasks import make_task
 
-# What a population takes beside its steps: to start, and for evaluations and checkpoints on the way. Ten seeds of
-# needle, Random 1024, took 424 s on an H200 where steps alone are 389 s.
+# Overhead of a population beside its steps: start, evaluations and checkpoints. Ten seeds of needle, Random 1024, took
+# 424 s on an H200; the steps alone are 389 s.
 START_SECONDS, BESIDE_STEPS = 12.0, 1.06
 BENCH_LAYERS = 2
 
@@ -24,17 +24,17 @@ READ = {"model", "task", "width", "trainable", "ms_per_seed_step"}
 
 @dataclass(frozen=True)
 class Bench:
-    """What `icecore bench --out` wrote."""
+    """One device's rows, written by `icecore bench --out`."""
 
     device: str
     rows: Sequence[Row]
 
     def seconds(self, population: Job) -> float | None:
-        """From the rows of the same model and trained parts: those of the task, or else all.
+        """Estimate a job's seconds from rows of the same model and trained parts: those of its task, else all.
 
-        Between two widths time is taken to be a power of the width. Beyond the widest it grows with the square, below
-        the narrowest it shrinks in proportion; a deeper model needs more by its layers, of which the benches have two,
-        another task more or less by the tokens of a batch.
+        Between two widths, time is a power of the width. Beyond the widest it grows with the square; below the
+        narrowest it shrinks in proportion. It also grows with the layers, of which benchmarks have two, and for another
+        task with the tokens per batch.
         """
         cell = population.cell
         same = [
@@ -53,7 +53,7 @@ class Bench:
 
 
 def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> float:
-    """Of a seed's step of two layers."""
+    """Return ms per step of one seed with two layers."""
     if narrower is None or wider is None:
         row = narrower or wider
         assert row is not None
@@ -65,7 +65,7 @@ def ms_at(width: int, narrower: Row | None, wider: Row | None, cell: Cell) -> fl
 
 
 def ms_of(row: Row, cell: Cell) -> float:
-    """What the row would have with the cell's batch and task."""
+    """Scale the row's ms to the cell's batch and task."""
     of_tokens = cell.of_one_seed.training.batch / row["batch"]
     if row["task"] != cell.task.name:
         of_tokens *= cell.task.max_length / make_task(row["task"]).max_length
@@ -73,7 +73,7 @@ def ms_of(row: Row, cell: Cell) -> float:
 
 
 def bench_of(results: Path, device: str) -> Bench | None:
-    """What the stored benches of this device have, if there is one."""
+    """Return the stored benchmarks of this device, if any."""
     found = rows_by_device(results).get(device)
     return Bench(device, found) if found else None
 

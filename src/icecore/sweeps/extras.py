@@ -1,4 +1,4 @@
-"""What records have beside accuracy: for memorization its curve and bits, for language modeling its text."""
+"""Fields of records beside accuracy: curve and bits for memorization, text for language modeling."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,22 +9,22 @@ from icecore.tasks import Language, Memorization, Task
 from icecore.training import RunFolder, TrainedRun, scored_losses
 from icecore.training.population import predict
 
-# Points of Figure 8: at the paper's 168,000 steps one every 2,000, which is 250 epochs. Each is an evaluation of all
-# 262,144 items, about as long as 100 steps.
+# Points of Figure 8: one per 2,000 of the paper's 168,000 steps, or per 250 epochs. Each evaluates all 262,144 items,
+# which takes as long as about 100 steps.
 POINTS = 84
 
 
-EVALUATIONS = 20  # of a language model's validation loss: among them is the best
+EVALUATIONS = 20  # of a language model's validation loss, to find the best
 
 
 def evaluate_every(task: Task, steps: int) -> int | None:
-    """Return how often a task is evaluated whose record needs it; None leaves that to the loop."""
+    """Return the evaluation interval that a task's record needs; None leaves it to the loop."""
     points = POINTS if isinstance(task, Memorization) else EVALUATIONS if isinstance(task, Language) else None
     return None if points is None else max(1, steps // points)
 
 
 def with_memory(runs: TrainedRun, records: list[Record]) -> list[Record]:
-    """Return the records; those of memorization with its curve and its bits."""
+    """Add curve and bits to records of memorization."""
     if not isinstance(runs.config.task, Memorization):
         return records
     more = zip(records, curves_of(runs), capacities_of(runs, runs.config.task), strict=True)
@@ -32,7 +32,7 @@ def with_memory(runs: TrainedRun, records: list[Record]) -> list[Record]:
 
 
 def curves_of(runs: TrainedRun) -> list[dict[str, list[Any]]]:
-    """Return for each seed the steps at which accuracy was measured, and the accuracies; the end is the last."""
+    """Return per seed the steps at which accuracy was measured, and the accuracies, including the final one."""
     assert runs.path is not None
     end = runs.config.training.steps
     rows = [row for row in RunFolder(runs.path).metrics() if "accuracy" in row and row["step"] < end]
@@ -44,7 +44,7 @@ def curves_of(runs: TrainedRun) -> list[dict[str, list[Any]]]:
 
 
 def capacities_of(runs: TrainedRun, task: Memorization) -> Iterator[dict[str, float]]:
-    """Yield each seed's bits, in the precision that it was trained in."""
+    """Yield each seed's bits, in the precision of its training."""
     batch = task.test_set().to(runs.population.device)
     trained, frozen = runs.config.parameter_counts
     predictions, _ = predict(runs.population, batch)
@@ -54,7 +54,7 @@ def capacities_of(runs: TrainedRun, task: Memorization) -> Iterator[dict[str, fl
 
 
 def with_text(runs: TrainedRun, records: list[Record]) -> list[Record]:
-    """Return the records; those of language modeling with how much text there was, and how often it was read."""
+    """Add tokens and epochs of the text to records of language modeling."""
     task, training = runs.config.task, runs.config.training
     if not isinstance(task, Language):
         return records

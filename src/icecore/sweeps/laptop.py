@@ -1,7 +1,7 @@
-"""The paper's tasks and models at the size of a laptop: small enough for two cores, large enough to tell them apart.
+"""The paper's tasks and models at laptop size: small enough for two cores, large enough to tell models apart.
 
-Sizes, rates and steps were searched for, by the accuracy on these test sets, until what can be learned is learned in
-the time there is. So a result at this size shows the claim; it is no blind measurement.
+Sizes, learning rates and steps were tuned by accuracy on these test sets, until whatever is learnable was learned in
+the available time. A result at this size illustrates the claim; it is not a blind measurement.
 """
 
 from dataclasses import dataclass, replace
@@ -32,15 +32,15 @@ class Training:
 
 @dataclass(frozen=True)
 class LaptopRecipe:
-    """A small version of a task, and how each kind of model is trained on it."""
+    """A small version of a task, and training settings per kind of model."""
 
     task: Task
     batch: int
-    random: Training  # embeddings alone, whatever the width
-    normal: Training  # everything; a body in training does not bear the embeddings' rate
-    narrow: Training  # everything, at a width of 8
+    random: Training  # embeddings only, at any width
+    normal: Training  # everything; a trained body needs a lower rate than embeddings
+    narrow: Training  # everything, at width 8
     lstm: Training
-    embed: Training  # embeddings alone but for the unembedding, which makes it slower
+    embed: Training  # token and position embeddings only, which learn more slowly
 
     def training_of(self, model: Model, trainable: str) -> dict[str, Any]:
         if model.name == "lstm":
@@ -66,7 +66,7 @@ RECIPES = (
         Needle(max_pairs=4, values=16, vocabulary=25, test_size=300),
         batch=128,
         random=Training(650, 2e-2),
-        normal=Training(700, 1e-3, warmup_steps=400),  # with a short warm-up, two seeds of three stay near 56 %
+        normal=Training(700, 1e-3, warmup_steps=400),  # with a short warm-up, two of three seeds stay near 56 %
         narrow=Training(900, 1e-2),
         lstm=Training(900, 5e-3),
         embed=Training(1200, 2e-2),
@@ -93,11 +93,11 @@ RECIPES = (
 
 
 def of_transformers(task: Task, batch: int, random: Training, normal: Training) -> LaptopRecipe:
-    """A size that only transformers are trained at, whatever their width."""
+    """Return a recipe for transformers only, the same at every width."""
     return LaptopRecipe(task, batch, random, normal, narrow=normal, lstm=normal, embed=random)
 
 
-# What the demo does not show.
+# Not in the demo.
 OTHER_RECIPES = (
     of_transformers(Memorization(keys=48), 576, random=Training(700, 2e-2), normal=Training(700, 1e-2)),
     of_transformers(
@@ -111,7 +111,7 @@ def recipe_for(task: str) -> LaptopRecipe:
 
 
 def small_task(task: str, preset: str) -> Task:
-    """The same under both presets, but for what imitation imitates."""
+    """Return the small task; presets differ only in the target of imitation."""
     small = recipe_for(task).task
     if isinstance(small, Imitation):
         of_preset = make_task(task, source_of(preset))
@@ -125,6 +125,6 @@ def small_transformer(width: int) -> Transformer:
     return Transformer(width=max(NARROWEST, width // 8), init="matched")
 
 
-# With the scripts' standard deviation: a body with the gain of width 1024 memorizes more than the paper's of width 128.
+# With the scripts' standard deviation. With the gain of width 1024 it memorizes more than the paper's of width 128.
 SMALL_MEMORIZER = Transformer(width=16)
 SMALL_LSTM = LSTM(width=128)

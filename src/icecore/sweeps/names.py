@@ -1,8 +1,8 @@
-"""Names of cells. Nothing here imports torch: tables of stored results need only these."""
+"""Names of cells, all that tables of stored results need. Nothing here imports torch."""
 
 from dataclasses import dataclass
 
-# What trains, by the paper's names.
+# Trainable sets, by the paper's names.
 TRAINED = {"Random": "embeddings", "Normal": "all"}
 PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
 KINDS = {**TRAINED, **PARTS, "LSTM": "all"}
@@ -10,12 +10,12 @@ KINDS = {**TRAINED, **PARTS, "LSTM": "all"}
 
 @dataclass(frozen=True)
 class CellName:
-    """What a cell is called: "needle, Random 1024, linearized"."""
+    """A cell's name: "needle, Random 1024, linearized"."""
 
     task: str
-    kind: str  # one of KINDS, or what else trains
-    width: int | None = None  # the paper's; a laptop's model of another width may stand for it
-    layers: int | None = None  # where they are not the same for all
+    kind: str  # one of KINDS, or another trainable set
+    width: int | None = None  # the paper's; a laptop's model may have another
+    layers: int | None = None  # if cells differ in it
     variant: str = ""
 
     @property
@@ -25,12 +25,12 @@ class CellName:
 
     @property
     def column(self) -> str:
-        """Without the task: "Random 1024, linearized"."""
+        """Return the name without the task: "Random 1024, linearized"."""
         return self.with_variant(f"{self.kind} {self.size}".rstrip())
 
     @property
     def line(self) -> str:
-        """Without task and width: "Random, linearized"."""
+        """Return the name without task and width: "Random, linearized"."""
         return self.with_variant(self.kind if self.layers is None else f"{self.kind} x{self.layers}")
 
     def with_variant(self, text: str) -> str:

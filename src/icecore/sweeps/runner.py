@@ -1,4 +1,4 @@
-"""Runs what is missing of a list of cells, here: populations that fit, each recorded as soon as it is finished."""
+"""Run missing cells on this machine, in populations that fit in memory; record each as soon as it finishes."""
 
 import contextlib
 import dataclasses
@@ -15,12 +15,12 @@ from icecore.training import ProgressCallback, TrainedRun, numbered, pick_device
 from icecore.training.run_folder import CONFIG
 from icecore.user_code import reraise_user_error
 
-MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # of one population, with AdamW 16 bytes each
+MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # per population; AdamW takes 16 bytes per parameter
 
 
 @dataclass(frozen=True)
 class Job:
-    """Seeds of a cell that are to train together."""
+    """Seeds of a cell to train together."""
 
     cell: Cell
     seeds: tuple[int, ...]
@@ -35,7 +35,7 @@ class Job:
 
 
 def run_of(cell: Cell, seed: int, precision: str) -> str:
-    """Names the run of one seed, whatever population it trains in."""
+    """Return the run id of one seed, the same in any population."""
     return cell.config((seed,), precision).run_id
 
 
@@ -48,16 +48,16 @@ def missing(
     at_once: int | None = None,
     runs: Path | None = None,
 ) -> list[Job]:
-    """What is not recorded yet, as populations that fit the memory; cells that share their runs are run once.
+    """Return the jobs not recorded yet, as populations that fit in memory; cells that share runs are run once.
 
-    Seeds that have begun together under `runs` stay together, so that they go on from their checkpoint.
+    Seeds that were started together under `runs` stay together, so that they resume from their checkpoint.
     """
     stored = RecordIndex(records)
     begun = begun_together(runs, precision) if runs else {}
-    looked_into = {cell.setting for cell in cells if cell.is_looked_into}
+    analyzed = {cell.setting for cell in cells if cell.is_analyzed}
     found: list[Job] = []
     for setting, cell in {cell.setting: cell for cell in reversed(cells)}.items():
-        chosen = dataclasses.replace(cell, is_looked_into=setting in looked_into)
+        chosen = dataclasses.replace(cell, is_analyzed=setting in analyzed)
         wanted = [seed for seed in numbered(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
         found += [Job(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
@@ -66,7 +66,7 @@ def missing(
 
 
 def grouped(wanted: Sequence[int], most: int, begun: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The wanted seeds, at most so many in a group; groups that have begun first, as far as all of one is wanted."""
+    """Group the wanted seeds, at most `most` each; groups already begun come first if all their seeds are wanted."""
     left, groups = list(wanted), []
     for group in begun:
         if len(group) <= most and set(group) <= set(left):
@@ -76,10 +76,10 @@ def grouped(wanted: Sequence[int], most: int, begun: Sequence[tuple[int, ...]]) 
 
 
 def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]]]:
-    """By setting, the seeds of each run that was begun under `runs`."""
+    """Return by setting the seeds of each run begun under `runs`."""
     found: dict[str, list[tuple[int, ...]]] = {}
     for path in sorted(runs.glob(f"*/*/{CONFIG}")):
-        with contextlib.suppress(InputError, AttributeError, KeyError, TypeError, ValueError):  # no config
+        with contextlib.suppress(InputError, AttributeError, KeyError, TypeError, ValueError):  # not a config
             config = read_json(path)
             if config["precision"] == precision:
                 found.setdefault(setting_of(config), []).append(tuple(map(int, config["seeds"])))
@@ -87,25 +87,25 @@ def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]
 
 
 class RecordIndex:
-    """What is recorded of runs, and of what is inside some of them."""
+    """Index of the records of runs and of their activations."""
 
     def __init__(self, records: Records) -> None:
         self.records, self.inside = records, records.beside(INSIDE)
-        self.known, self.looked_into = self.records.by_run(), self.inside.by_run()
+        self.known, self.analyzed = self.records.by_run(), self.inside.by_run()
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:
         run = run_of(cell, seed, precision)
-        return run in self.known and (not cell.is_looked_into or run in self.looked_into)
+        return run in self.known and (not cell.is_analyzed or run in self.analyzed)
 
     def add(self, made: "Measured") -> None:
-        """Record what is new. A run trained again, to be looked into, keeps its first record."""
+        """Append new records. A run retrained to measure activations keeps its first record."""
         self.records.append(one for one in made.records if one["run"] not in self.known)
-        self.inside.append(one for one in made.inside if one["run"] not in self.looked_into)
+        self.inside.append(one for one in made.inside if one["run"] not in self.analyzed)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a population gave, a record a seed."""
+    """Records of a population, one per seed."""
 
     records: list[Record]
     inside: list[Record]
@@ -117,8 +117,8 @@ class Measured:
 
 def measure(population: "Job", runs: TrainedRun) -> Measured:
     records = extras.with_text(runs, extras.with_memory(runs, list(records_of(runs))))
-    looked_into = population.cell.is_looked_into
-    return Measured(records, list(variance.inside_records(runs, records)) if looked_into else [])
+    analyzed = population.cell.is_analyzed
+    return Measured(records, list(variance.inside_records(runs, records)) if analyzed else [])
 
 
 def parameters_of(cell: Cell) -> int:
@@ -128,7 +128,7 @@ def parameters_of(cell: Cell) -> int:
 
 @dataclass(frozen=True)
 class Failure:
-    """A population that ended in an error; the sweep went on."""
+    """A population that ended in an error; the sweep continued."""
 
     label: str
     reason: str
@@ -140,13 +140,13 @@ def run_missing(
     runs: Path,
     device: str,
     precision: str,
-    watch_of: Callable[[Job], ProgressCallback | None],
+    progress_of: Callable[[Job], ProgressCallback | None],
     on_done: Callable[[Job, list[float]], None],
 ) -> list[Failure]:
-    """Train and record one population after another; what fails is reported at the end.
+    """Train and record one population after another; return the failures.
 
-    Runs are kept under `runs` while they train, so that a killed sweep goes on where it was. What another runner
-    is at, or has recorded meanwhile, is left to it.
+    Runs are saved under `runs` while they train, so that a killed sweep resumes. Populations that another runner holds
+    or has recorded meanwhile are skipped.
     """
     remember_source()
     chosen = pick_precision(precision, pick_device(device))
@@ -157,8 +157,10 @@ def run_missing(
             if not is_ours or all(stored.has(population.cell, seed, chosen) for seed in population.seeds):
                 continue
             try:
-                with failing_of_its_own(population.cell.model):
-                    made = measure(population, train_population(population, runs, device, chosen, watch_of(population)))
+                with failing_alone(population.cell.model):
+                    made = measure(
+                        population, train_population(population, runs, device, chosen, progress_of(population))
+                    )
             except InputError as error:
                 failures.append(Failure(population.label, str(error)))
                 continue
@@ -167,15 +169,15 @@ def run_missing(
     return failures
 
 
-def failing_of_its_own(model: Model) -> contextlib.AbstractContextManager[None]:
-    """What a user's model raises is that population's failure; what ours does is a bug, and ends the sweep."""
+def failing_alone(model: Model) -> contextlib.AbstractContextManager[None]:
+    """Turn errors of a user's model into a failure of its population; an error of ours is a bug and ends the sweep."""
     return contextlib.nullcontext() if is_shipped(model) else reraise_user_error(f"{model.name} failed in training")
 
 
 def train_population(
     population: Job, runs: Path | None, device: str, precision: str, watch: ProgressCallback | None = None
 ) -> TrainedRun:
-    """Train a job, or continue from its last checkpoint; without `runs`, nothing is saved."""
+    """Train a job, or resume from its last checkpoint; without `runs`, nothing is saved."""
     cell = population.cell
     steps = cell.of_one_seed.training.steps
     return train(
@@ -195,7 +197,7 @@ def train_population(
 
 
 def records_of(runs: TrainedRun) -> Iterator[Record]:
-    """One record a seed; a run of an older version does not say where it comes from."""
+    """Yield one record per seed; runs of older versions have unknown provenance."""
     per_seed = {name: value for name, value in runs.result.items() if isinstance(value, list) and name != "seeds"}
     shared = {name: value for name, value in runs.result.items() if not isinstance(value, list)}
     for index, seed in enumerate(runs.config.seeds):
@@ -214,9 +216,9 @@ def records_of(runs: TrainedRun) -> Iterator[Record]:
 
 @contextlib.contextmanager
 def held(folder: Path, population: Job, kind: str = "locks") -> Iterator[bool]:
-    """Whether all seeds of a population are ours until the block ends: others leave them alone.
+    """Lock all seeds of a population until the block ends; yield whether that succeeded.
 
-    The locks are files in `folder`, apart for each kind; a killed process gives its locks back.
+    Locks are files in `folder`, in a subfolder per kind. A killed process releases its locks.
     """
     with contextlib.ExitStack() as stack:
         names = [f"{population.cell.setting}-{seed}" for seed in population.seeds]

@@ -1,4 +1,4 @@
-"""What is measured inside the runs of a sweep while their weights are at hand: Table 4's shares of variance."""
+"""Table 4's shares of variance, measured in a sweep's runs while their weights are in memory."""
 
 from collections.abc import Iterator
 
@@ -7,17 +7,17 @@ from icecore.store import Record, origin
 from icecore.tasks import Batch, Task
 from icecore.training import TrainedRun
 
-ITEMS, TOKENS = 2_000, 2**18  # of the training distribution, at most
+ITEMS, TOKENS = 2_000, 2**18  # at most, from the training distribution
 TOP = 10  # SOURCE: Table 4
 
 
 def sample_of(task: Task) -> Batch:
-    """The items whose activations are looked at, the same for every run."""
+    """Return the items whose activations are measured, the same for every run."""
     return training_items(task, max(1, min(ITEMS, TOKENS // task.max_length)), "analysis")
 
 
 def variance_of(runs: TrainedRun) -> Iterator[dict[str, dict[str, tuple[float, float]]]]:
-    """Of each seed: by choice of positions and by place, the shares of the top 10 directions and neurons."""
+    """Yield per seed the shares of the top 10 directions and neurons, by positions and activation."""
     model = runs.config.model
     sample = sample_of(runs.config.task)
     for index in range(len(runs.config.seeds)):
@@ -29,7 +29,7 @@ def variance_of(runs: TrainedRun) -> Iterator[dict[str, dict[str, tuple[float, f
 
 
 def inside_records(runs: TrainedRun, records: list[Record]) -> Iterator[Record]:
-    """One record a seed: what names the run, and what is inside."""
+    """Yield one record per seed: the run and its shares of variance."""
     kept = ("run", "setting", "seed", "accuracy", "device", "versions", "config")
     for record, variance in zip(records, variance_of(runs), strict=True):
         yield {**{name: record[name] for name in kept}, **origin(), "variance": variance}

@@ -1,4 +1,4 @@
-"""The tasks, one file each. To add one, write its file and put its class into `TASKS`."""
+"""Tasks, one per file. To add one, write its file and add its class to `TASKS`."""
 
 from icecore.tasks.base import Batch, Item, Task, exact_match, token_accuracy
 from icecore.tasks.decimal_addition import DecimalAddition

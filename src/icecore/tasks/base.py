@@ -1,4 +1,4 @@
-"""What every task is: items, batches, a stream without test items, a test set, baselines."""
+"""Base class of tasks: items, batches, training data without test items, test set, baselines."""
 
 import abc
 import functools
@@ -15,8 +15,8 @@ from icecore.errors import require
 from icecore.seeding import make_generator
 from icecore.tasks.holdout import HeldOut
 
-MOST_DRAWS = 50  # times as many as should do: no task of which so few items are left can be trained on
-# Of a setting that says where something lies, not what it is: no part of a run's name.
+MOST_DRAWS = 50  # limit, as a multiple of the expected draws; a task that needs more has too few items
+# Metadata of a setting that is a location, not content: not part of a run's identity.
 WHERE = {"where": True}
 
 
@@ -29,7 +29,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows(abc.ABC):
-    """Sequences from position 0, padded on the right, in a form that `expand` makes a batch of."""
+    """Right-padded sequences from position 0; `expand` turns them into a batch."""
 
     tokens: Integer[Tensor, "batch seq"]
 
@@ -38,28 +38,28 @@ class Rows(abc.ABC):
 
     @abc.abstractmethod
     def parts(self) -> tuple[Tensor, ...]:
-        """The tensors, each with the batch as its first axis."""
+        """Return the tensors, each with the batch as its first axis."""
 
     @abc.abstractmethod
     def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
-        """The indices of the held-out sequences."""
+        """Return the indices of held-out sequences."""
 
     @abc.abstractmethod
     def expand(self, width: int, /) -> "Batch":
-        """The batch, `width` tokens wide."""
+        """Return the batch, `width` tokens wide."""
 
 
 @dataclass(frozen=True)
 class Batch(Rows):
-    """Sequences from position 0, padded on the right; the logits at a scored position predict its target.
+    """Right-padded sequences from position 0; the logits at a scored position predict its target.
 
-    Nothing after a sequence's last scored position is read, by loss, accuracy or model.
+    Loss, accuracy and model read nothing after a sequence's last scored position.
     """
 
     tokens: Int64[Tensor, "batch seq"]
-    targets: Int64[Tensor, "batch seq"]  # what is predicted *at* this position; 0 where not scored
+    targets: Int64[Tensor, "batch seq"]  # the token predicted *at* this position; 0 where not scored
     scored: Bool[Tensor, "batch seq"]
-    target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation alone
+    target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation only
 
     def __getitem__(self, rows: slice | Tensor) -> "Batch":
         return Batch(*(part[rows] for part in self.parts()))
@@ -83,81 +83,81 @@ class Batch(Rows):
 
     @property
     def lengths(self) -> Int64[Tensor, " batch"]:
-        """For each sequence, how many tokens are read: up to the last scored position."""
+        """Return the number of tokens read per sequence: up to the last scored position."""
         positions = torch.arange(1, self.scored.shape[1] + 1, device=self.scored.device)
         return (self.scored * positions).amax(dim=1)
 
 
 class Task(abc.ABC):
-    """A question that a model is trained on. Subclass it as a frozen dataclass of its settings.
+    """Base class of a task. Subclass it as a frozen dataclass of its settings.
 
-    A stream of fresh items needs `name`, `vocab_size`, `max_length`, `draw` and `baselines`; the test set
-    and its exclusion from the stream come with it. A fixed data set overrides `train_set` as well.
+    Define `name`, `vocab_size`, `max_length`, `draw` and `baselines`. By default, a test set is drawn and
+    dropped from the training data. For a fixed data set, override `train_set` as well.
     """
 
     name: ClassVar[str]  # as on the command line
-    version: ClassVar[int] = 1  # raise it when the same settings give other items
+    version: ClassVar[int] = 1  # increment it when the same settings give other items
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"released": {}, "paper": {}}
-    source_file: ClassVar[str | None] = None  # of a user's task, the file that it was loaded from,
-    source_text: ClassVar[str | None] = None  # and what that held
+    source_file: ClassVar[str | None] = None  # the file that a user's task was loaded from
+    source_text: ClassVar[str | None] = None  # the text of that file
     test_size: int = 4000  # a task may make it a setting
-    # rejected: draws may hold test items, `sample` drops them; separate: draws never hold any;
-    # none: nothing is held out, training items are scored.
+    # rejected: draws may contain test items, `sample` drops them; separate: draws never contain any;
+    # none: nothing is held out, accuracy is measured on training items.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
 
     def __init_subclass__(cls, **settings: Any) -> None:
-        """A class made from a user's in Python is not what the file holds."""
+        """Clear the source: a Python subclass must not inherit its parent's file."""
         super().__init_subclass__(**settings)
         cls.source_file = cls.source_text = None
 
     @property
     @abc.abstractmethod
     def vocab_size(self) -> int:
-        """Tokens are 0 to vocab_size - 1."""
+        """Return the number of tokens: they are 0 to vocab_size - 1."""
 
     @property
     @abc.abstractmethod
     def max_length(self) -> int:
-        """The longest sequence a model is fed: the width of `Batch.tokens`."""
+        """Return the maximum number of tokens fed to a model: the width of `Batch.tokens`."""
 
     @abc.abstractmethod
     def draw(self, count: int, generator: torch.Generator) -> Batch:
-        """`count` items of the task's distribution, on the generator's device, by tensor operations.
+        """Draw `count` items on the generator's device, with tensor operations.
 
-        Test items may be among them: `sample` keeps them out of training.
+        Test items may be among them: `sample` drops them.
         """
 
     def draw_compact(self, count: int, generator: torch.Generator) -> Rows:
-        """`draw` in short, if the task has such a form: test items are found and replaced there, at less cost."""
+        """Draw in a compact form, if the task has one: finding and replacing test items costs less there."""
         return self.draw(count, generator)
 
     @abc.abstractmethod
     def baselines(self) -> dict[str, float]:
-        """Accuracies that need no learning, by name, computed from the test items."""
+        """Return accuracies that need no learning, by name, computed from the test items."""
 
     def loss_units(self, _batch: "Batch", /) -> dict[str, float]:
-        """Other units of this batch's loss, by name: what it is multiplied with."""
+        """Return factors that convert this batch's loss to other units, by name."""
         return {}
 
     @property
     def rejects_test_items(self) -> bool:
-        """Whether `sample` drops test items."""
+        """Tell whether `sample` drops test items."""
         return self.test_split == "rejected"
 
     def loss_baselines(self) -> dict[str, float]:
-        """Losses that need no learning, by name, where loss is what counts."""
+        """Return losses that need no learning, by name, for tasks judged by loss."""
         return {}
 
     def train_set(self) -> Batch | None:
-        """All items to train on, in order, if they are finitely many; None for an endless stream."""
+        """Return all training items in order if there are finitely many, else None."""
         return None
 
     def test_set(self) -> Batch:
-        """The fixed items that accuracy is measured on, on the CPU."""
+        """Return the fixed items that accuracy is measured on, on the CPU."""
         return self.draw(self.test_size, make_generator(0, "test"))
 
     def items(self, batch: Batch) -> list[Item]:
-        """The batch without padding: the prompt ends at the first scored position."""
+        """Return the items without padding: a prompt ends at the first scored position."""
         tokens, targets, scored = (part.tolist() for part in (batch.tokens, batch.targets, batch.scored))
         return [
             Item(tuple(row[: mask.index(True) + 1]), tuple(t for t, m in zip(goal, mask, strict=True) if m))
@@ -165,22 +165,24 @@ class Task(abc.ABC):
         ]
 
     def read(self, text: str) -> tuple[int, ...]:
-        """A prompt in the task's own notation; if it has none, token numbers with spaces between."""
+        """Parse a prompt in the task's notation; by default, token ids separated by spaces."""
         words = text.split()
         require(
-            bool(words) and all(word.isdecimal() for word in words), f"{self.name} reads tokens, as '3 4', not '{text}'"
+            bool(words) and all(word.isdecimal() for word in words),
+            f"{self.name} reads token ids, as in '3 4', not '{text}'",
         )
         return self.checked_prompt(tuple(map(int, words)))
 
     def words(self, tokens: Sequence[int]) -> list[str]:
-        """Tokens as that notation writes them."""
+        """Return the tokens in the task's notation."""
         return [str(token) for token in tokens]
 
     def checked_prompt(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         unknown = [token for token in tokens if not 0 <= token < self.vocab_size]
         require(not unknown, f"{self.name} has the tokens 0 to {self.vocab_size - 1}, not {unknown}")
         require(
-            len(tokens) <= self.max_length, f"{self.name} has up to {self.max_length} tokens, the prompt {len(tokens)}"
+            len(tokens) <= self.max_length,
+            f"a prompt of {self.name} has at most {self.max_length} tokens, got {len(tokens)}",
         )
         return tokens
 
@@ -188,13 +190,13 @@ class Task(abc.ABC):
         return self.items(self.test_set())
 
     def sample(self, count: int, generator: torch.Generator) -> Batch:
-        """`count` items to train on: independent draws, of which exactly the test items are dropped."""
+        """Sample `count` training items: independent draws, with exactly the test items dropped."""
         require_count(count)
         held_out = held_out_of(self, generator.device)
         if held_out is None:
             return self.draw(count, generator)
-        # Rows in excess of `count` stand in for test items among the first `count`: of independent
-        # draws it does not matter which are used. More are drawn where they do not suffice.
+        # Extra rows replace test items among the first `count`: draws are independent, so any row will do.
+        # If there are too few, draw more.
         expected = count * held_out.share / (1 - held_out.share)
         drawn = self.draw_compact(count + math.ceil(expected + 4 * math.sqrt(expected) + 4), generator)
         most = MOST_DRAWS * len(drawn) + 10_000
@@ -208,23 +210,23 @@ class Task(abc.ABC):
                 break
             require(
                 len(drawn) <= most,
-                f"{len(drawn):,} draws of {self.name} hold less than {count:,} items that are not in its test set; "
-                "draw from the generator that is given, or let the task have more items",
+                f"{len(drawn):,} draws of {self.name} contain fewer than {count:,} items outside its test set; "
+                "draw with the generator argument, or enlarge the task",
             )
             more = self.draw_compact(count, generator)
             drawn = type(drawn)(*map(torch.cat, zip(drawn.parts(), more.parts(), strict=True)))
-        # Into a copy: what was drawn may be a view of what the task keeps.
+        # Copy: the drawn tensors may be views of the task's own data.
         parts = (part.index_copy(0, to_replace, part.index_select(0, stand_ins)) for part in drawn.parts())
         return type(drawn)(*(part[:count] for part in parts)).expand(self.max_length)
 
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
     ) -> dict[str, Float[Tensor, "*seeds"]]:
-        """Named accuracies of `predictions`, one for each leading index; `accuracy` is the main one."""
+        """Return named accuracies of `predictions`, one per leading index; `accuracy` is the main one."""
         return {"accuracy": token_accuracy(predictions, batch, batch.scored)}
 
     def metrics(self) -> list[str]:
-        """The names of its accuracies."""
+        """Return the names of the accuracies."""
         item = self.test_set()[:1]
         return list(self.accuracies(item.targets[None], item))
 
@@ -235,7 +237,7 @@ def require_count(count: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Rejection:
-    """What `sample` has to drop, and about how often that happens."""
+    """Test items that `sample` drops, and their approximate share of draws."""
 
     rows: HeldOut
     share: float
@@ -243,7 +245,7 @@ class Rejection:
 
 @functools.lru_cache(maxsize=64)
 def held_out_of(task: Task, device: torch.device) -> Rejection | None:
-    """The test items in a form that finds them in a stream; None if draws need no filter."""
+    """Return the filter for test items; None if draws need no filter."""
     if not task.rejects_test_items:
         return None
     test = task.test_set()
@@ -252,7 +254,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
     require(
         share < 0.9,
-        f"{share:.0%} of the draws of {task} are test items: it has too few different items for a stream; enlarge it",
+        f"{share:.0%} of the draws of {task} are test items: it has too few different items to train on; enlarge it",
     )
     return Rejection(rows.to(device), share)
 
@@ -260,7 +262,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
 def token_accuracy(
     predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch, mask: Bool[Tensor, "batch seq"]
 ) -> Float[Tensor, "*seeds"]:
-    """The share of the masked positions that are predicted right."""
+    """Return the share of masked positions predicted correctly."""
     right = (predictions == batch.targets) & mask
     return right.sum(dim=(-2, -1)).float() / mask.sum()
 
@@ -268,6 +270,6 @@ def token_accuracy(
 def exact_match(
     predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch, mask: Bool[Tensor, "batch seq"]
 ) -> Float[Tensor, "*seeds"]:
-    """The share of the sequences whose masked positions are all predicted right."""
+    """Return the share of sequences with all masked positions predicted correctly."""
     right = (predictions == batch.targets) | ~mask
     return right.all(dim=-1).float().mean(dim=-1)

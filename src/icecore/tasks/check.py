@@ -1,4 +1,4 @@
-"""Does a task keep its contract? Each rule says in plain words what is wrong."""
+"""Check a task against the contract, rule by rule."""
 
 import dataclasses
 import inspect
@@ -18,22 +18,22 @@ from icecore.tasks.holdout import HeldOut
 from icecore.tasks.loading import setting_fields
 from icecore.user_code import is_file
 
-DRAWN = 512  # items looked at
-STREAMED = 20_000  # items searched for test items
+DRAWN = 512  # items drawn per check
+STREAMED = 20_000  # training items searched for test items
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule, and what breaks it; `problem` is None where the rule holds."""
+    """One rule and its violation; `problem` is None if the rule holds."""
 
     rule: str
     problem: str | None
 
 
 def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Finding]:
-    """Check the contract, rule by rule; stops where a broken rule leaves nothing to check.
+    """Check the contract rule by rule; stop if a broken rule makes the others meaningless.
 
-    Not whole, it is what no command can do without.
+    If not `is_whole`, check only the rules that every command needs.
     """
     try:
         task = make()
@@ -48,7 +48,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
             continue
         try:
             problem = find_problem(task)
-        except (Exception, SystemExit) as error:  # the user's code: whatever it raises is a finding, not our crash
+        except (Exception, SystemExit) as error:  # user code: any exception is a finding, not a crash
             require(not is_out_of_memory(error), f"{type(task).__name__}: out of memory; take a smaller size")
             problem = in_words(error)
         yield Finding(rule, problem)
@@ -57,7 +57,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
 
 
 def require_task(make: Callable[[], Task], called: str) -> Task:
-    """The task, of which no rule is broken that a command cannot do without."""
+    """Return the task; raise if it breaks a rule that every command needs."""
     made: list[Task] = []
 
     def remembered() -> Task:
@@ -66,13 +66,13 @@ def require_task(make: Callable[[], Task], called: str) -> Task:
 
     for finding in check_task(remembered, is_whole=False):
         if finding.problem is not None:
-            way_out = f"see icecore tasks --check {called}" if is_file(called) else "mend the task"
+            way_out = f"see icecore tasks --check {called}" if is_file(called) else "fix the task"
             raise InputError(f"{called} breaks the contract ({finding.rule}): {finding.problem}; {way_out}")
     return made[0]
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of the task's own code, with the line that raised it."""
+    """Describe an exception, with the last line of user code in its trace."""
     text = " ".join(str(error).split())
     if isinstance(error, InputError):
         return text
@@ -91,7 +91,7 @@ def drawn(task: Task, seed: int = 0) -> Batch:
 
 
 def draws_of(task: Task) -> int:
-    """As many as are looked at; a finite set may have fewer."""
+    """Return how many items to draw: DRAWN, or all of a smaller training set."""
     train = task.train_set()
     return DRAWN if train is None else min(DRAWN, len(train))
 
@@ -102,11 +102,11 @@ def has_a_config(task: Task) -> str | None:
     if not isinstance(getattr(type(task), "name", None), str):
         return "the class has no name: add  name: ClassVar[str] = '...'"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", task.name):
-        return f"its name names a folder too: only letters, digits, - and _, not '{task.name}'"
+        return f"its name is also a folder name: use only letters, digits, - and _, not '{task.name}'"
     if task.source_text is not None and task.name in TASKS:
-        return f"'{task.name}' is a task of icecore, whose settings of training it would get: give it another name"
+        return f"'{task.name}' is a task of icecore, whose training settings it would get: choose another name"
     if not dataclasses.is_dataclass(task):
-        return "the class is no dataclass: put @dataclass(frozen=True) above it"
+        return "the class is not a dataclass: put @dataclass(frozen=True) above it"
     try:
         hash(task)
     except TypeError:
@@ -114,7 +114,7 @@ def has_a_config(task: Task) -> str | None:
     try:
         json.dumps({field.name: getattr(task, field.name) for field in setting_fields(type(task))})
     except (TypeError, ValueError) as error:
-        return f"a setting cannot be kept in a config ({error}): let it be a number, a text, or a tuple of these"
+        return f"a setting cannot be saved in a config ({error}): use a number, a string, or a tuple of these"
     if "released" not in task.presets:
         return f"presets must have 'released', has {sorted(task.presets)}"
     if type(task.vocab_size) is not int or type(task.max_length) is not int:
@@ -125,7 +125,7 @@ def has_a_config(task: Task) -> str | None:
 
 
 def of_all_batches(find_problem: Callable[[Task, Batch, int], str | None]) -> Callable[[Task], str | None]:
-    """A rule of batches as one of a task: its draws, its test set and its training set, if it has one, keep it."""
+    """Turn a rule for batches into a rule for tasks: check draws, test set and any training set."""
 
     def rule(task: Task) -> str | None:
         looked_at = {"draw": (drawn(task), draws_of(task))}
@@ -169,19 +169,19 @@ def unscored_items(_task: Task, batch: Batch, _rows: int) -> str | None:
 
 
 def checked_sample(task: Task, count: int, generator: torch.Generator) -> Batch:
-    """`task.sample`; what a user's task breaks only in mid-training is told in words as well."""
+    """Call `task.sample`, and explain how a user's task breaks the contract during training."""
     if task.source_text is None:
         return task.sample(count, generator)
     try:
         batch = task.sample(count, generator)
         for find_problem in BATCH_RULES.values():
             problem = find_problem(task, batch, count)
-            require(problem is None, f"its stream gives {problem}")
+            require(problem is None, f"sample gives {problem}")
         return batch
-    except (Exception, SystemExit) as error:  # the user's code, as above
+    except (Exception, SystemExit) as error:  # user code, as above
         if is_out_of_memory(error):
             raise
-        raise InputError(f"{task.name} breaks its contract in training: {in_words(error)}; mend the task") from error
+        raise InputError(f"{task.name} breaks its contract in training: {in_words(error)}; fix the task") from error
 
 
 def pads_with_one_token(task: Task) -> str | None:
@@ -235,7 +235,7 @@ def has_baselines(task: Task) -> str | None:
 
 
 def measures_answers(task: Task) -> str | None:
-    """Of right answers; what a task measures else is at hand only after training, when it is too late to mend it."""
+    """Score correct answers now: errors after training come too late to fix."""
     test = task.test_set()
     few = test[: min(len(test), 8)]
     found = task.accuracies(few.targets[None], few)
@@ -274,4 +274,4 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "baselines are in [0, 1]": has_baselines,
     "accuracies, losses and items can be had": measures_answers,
 }
-NEEDED = (*REQUIRED_BY_THE_REST.values(), has_baselines, measures_answers)  # by every command
+NEEDED = (*REQUIRED_BY_THE_REST.values(), has_baselines, measures_answers)  # rules that every command needs

@@ -20,19 +20,19 @@ PLUS, EQUALS, PADDING, FIRST_ANSWER_DIGIT, STOP = 10, 11, 12, 20, 30  # SOURCE: 
 
 @dataclass(frozen=True)
 class DecimalAddition(PlainTask):
-    """Given two numbers of equal length, write their sum, every number reversed.
+    """Given two numbers of equal length, write their sum, all numbers reversed.
 
     In words, with 2 digits:   39 + 71 = 110, as  9 3 + 1 7 = 0 1 1
     As tokens:                 9 3 10 1 7 11 -> 20 21 21 30        (the answer's digits are 20..29)
 
-    The true beginning of the answer is fed; each answer token is predicted from the one before it.
+    Teacher forcing: each answer token is predicted at the true token before it.
     """
 
     digits: int = 10  # SOURCE: section 4.1
     # DIFFERS: the scripts score where the *current* token belongs to the answer: never the first digit,
     # always the stop, and the padding after the stop of a shorter sum. The paper scores the digits.
     scored: Literal["input-is-answer", "target-is-digit"] = "input-is-answer"
-    test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
+    test_size: int = 4_000  # items held out; on a small task, too many distort the training data
     test_items_in_stream: bool = kept_in_stream()
 
     name: ClassVar[str] = "decimal-addition"
@@ -61,7 +61,7 @@ class DecimalAddition(PlainTask):
         return self.prompt_length + self.digits + 1
 
     def read(self, text: str) -> tuple[int, ...]:
-        """`9 3 + 1 7 =`, every number reversed, with or without spaces; digits after the = begin the answer."""
+        """Parse `9 3 + 1 7 =`, numbers reversed, spaces optional; digits after the = start the answer."""
         problem, equals, answer = text.replace(" ", "").partition("=")
         numbers = problem.split("+")
         require(
@@ -87,7 +87,7 @@ class DecimalAddition(PlainTask):
         return Item(prompt, (*(FIRST_ANSWER_DIGIT + int(digit) for digit in total), STOP))
 
     def plain_number(self, rng: random.Random) -> int:
-        length = rng.randint(self.digits, self.digits)  # a draw that the scripts make as well
+        length = rng.randint(self.digits, self.digits)  # the scripts make this draw too
         return rng.randint(10 ** (length - 1), 10**length - 1)
 
     def layout(self, item: Item) -> tuple[tuple[int, ...], range]:
@@ -99,7 +99,7 @@ class DecimalAddition(PlainTask):
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         digits, device = self.digits, generator.device
-        # Digits are laid out with the batch innermost, so that each place is contiguous.
+        # The batch is the innermost axis, so that each digit position is contiguous.
         least = torch.zeros((digits, 1), dtype=torch.int64, device=device)
         least[-1] = 1  # no leading zero
         words = random_bits((digits, count), generator)
@@ -127,12 +127,12 @@ class DecimalAddition(PlainTask):
             scored[:, start - 1 : end - 2] = True
             scored[:, end - 2] = carry
             targets *= scored
-            tokens[:, end - 2].masked_fill_(~carry, PADDING)  # the last digit is no input
+            tokens[:, end - 2].masked_fill_(~carry, PADDING)  # the last digit is not an input
             tokens[:, end - 1] = PADDING
         return Batch(tokens, targets, scored)
 
     def items(self, batch: Batch) -> list[Item]:
-        """Prompt and whole answer, also where the answer's first or last tokens are not scored."""
+        """Return prompts and full answers, including answer tokens that are not scored."""
         items = []
         for row in batch.tokens[:, : self.prompt_length].tolist():
             first, second = row[: self.digits], row[self.digits + 1 : -1]
@@ -144,10 +144,10 @@ class DecimalAddition(PlainTask):
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
     ) -> dict[str, Float[Tensor, "*seeds"]]:
-        """Of the scored tokens: all of them, the digits among them, and whole answers without an error.
+        """Return the accuracy of scored tokens, the accuracy of scored digits, and exact match.
 
-        The whole answer is every scored digit and stop; under "input-is-answer" the first digit is
-        not among them, for it is never trained.
+        Exact match covers every scored digit and stop. Under "input-is-answer" that excludes the first
+        digit, which is never trained.
         """
         is_digit = (batch.targets >= FIRST_ANSWER_DIGIT) & (batch.targets < STOP)
         is_answer = batch.scored & (batch.targets != PADDING)
@@ -158,10 +158,10 @@ class DecimalAddition(PlainTask):
         }
 
     def baselines(self) -> dict[str, float]:
-        """The best guess from position and current token, learned from other draws than the test items."""
+        """Return the accuracy of the best guess from position and current token, fitted on independent draws."""
         rng = random.Random(0)
         seen = collections.defaultdict(collections.Counter)
-        for position, token, target in self.transitions(self.plain_item(rng) for _ in range(FLOOR_ITEMS)):
+        for position, token, target in self.transitions(self.plain_item(rng) for _ in range(BASELINE_ITEMS)):
             seen[position, token][target] += 1
         guess = {key: counts.most_common(1)[0][0] for key, counts in seen.items()}
         hits = [
@@ -170,20 +170,20 @@ class DecimalAddition(PlainTask):
         return {"best_guess_from_position_and_token": sum(hits) / len(hits)}
 
     def transitions(self, items: Iterable[Item]) -> Iterable[tuple[int, int, int]]:
-        """(position, current token, target) at every scored position."""
+        """Yield (position, current token, target) at every scored position."""
         for item in items:
             sequence, positions = self.layout(item)
             for position in positions:
                 yield position, sequence[position], sequence[position + 1]
 
 
-FLOOR_ITEMS = 40_000  # SOURCE: the scripts call 40,000 items an epoch
+BASELINE_ITEMS = 40_000  # SOURCE: the scripts call 40,000 items an epoch
 
 
 def add_digits(
     first: Int64[Tensor, "digits batch"], second: Int64[Tensor, "digits batch"]
 ) -> tuple[Int64[Tensor, "digits batch"], Bool[Tensor, " batch"]]:
-    """Schoolbook addition, least significant digit first: the sum's digits and whether one carries over."""
+    """Add digits, least significant first; return the sum's digits and the final carry."""
     sums = first + second
     carry = torch.zeros_like(sums[0], dtype=torch.bool)
     for total in sums:

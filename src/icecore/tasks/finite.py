@@ -1,4 +1,4 @@
-"""Tasks of finitely many items, trained on in epochs."""
+"""Tasks with finitely many items, trained in epochs."""
 
 import abc
 import functools
@@ -12,9 +12,9 @@ from icecore.tasks.base import Batch, Item, Task
 
 
 class PairTask(Task):
-    """A fixed table of token pairs with one answer each: fed [a, b], read at b.
+    """Fixed table of token pairs with one answer each: the input is [a, b], the answer is read at b.
 
-    SOURCE: both finite scripts also feed the answer behind the pair; causality hides it.
+    SOURCE: both finite scripts also feed the answer after the pair; the causal mask hides it.
     """
 
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "separate"
@@ -25,7 +25,7 @@ class PairTask(Task):
 
     @abc.abstractmethod
     def splits(self) -> tuple[list[Item], list[Item]]:
-        """The items to train on and the items to test on, in the released order."""
+        """Return the training items and the test items, in the released order."""
 
     def train_items(self) -> list[Item]:
         return list(pair_splits(self)[0])
@@ -40,7 +40,7 @@ class PairTask(Task):
         return pair_batches(self)[1]
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
-        """Different items to train on, in random order."""
+        """Draw different training items, in random order."""
         train = self.train_set()
         require(
             count <= len(train),

@@ -1,4 +1,4 @@
-"""Finding test items in a stream, exactly and without a loop over items."""
+"""Find test items in training data, exactly and without a loop over items."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,18 @@ from icecore.seeding import make_generator
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A fixed set of sequences. `find` hashes every row, and compares whole rows where a hash is known.
+    """Fixed set of sequences. `find` hashes every row and compares full rows where a hash matches.
 
-    A hash only nominates: equal hashes of unequal rows reject nothing. And no two held-out rows share
-    a hash (`of` draws the multipliers until that is so), so none is missed.
+    Hash collisions therefore reject nothing. No two held-out rows share a hash (`of` redraws the
+    multipliers until none do), so none is missed.
     """
 
     narrow: torch.dtype  # holds every token
-    words: Int64[Tensor, "items words"]  # the tokens, as many as fit to a word; distinct, ordered by hash
-    scored: Bool[Tensor, "items seq"]  # tells sequences apart that differ only in their length
+    words: Int64[Tensor, "items words"]  # the tokens, packed into words; distinct rows, sorted by hash
+    scored: Bool[Tensor, "items seq"]  # distinguishes sequences that differ only in length
     hashes: Int64[Tensor, " items"]
     multipliers: Int64[Tensor, " words"]
-    prefixes: Bool[Tensor, " prefixes"]  # which first bits a held-out hash has: sorts most rows out at once
+    prefixes: Bool[Tensor, " prefixes"]  # leading bits of held-out hashes: a quick filter for most rows
 
     @classmethod
     def of(cls, tokens: Int64[Tensor, "items seq"], scored: Bool[Tensor, "items seq"], vocab_size: int) -> "HeldOut":
@@ -54,9 +54,9 @@ class HeldOut:
     def find(
         self, tokens: Integer[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"] | None = None
     ) -> Int64[Tensor, " found"]:
-        """The indices of the rows that are held out.
+        """Return the indices of held-out rows.
 
-        Without `scored`, tokens alone must tell sequences apart, and there may be more zeros after them.
+        Without `scored`, tokens alone must distinguish sequences; extra zeros may follow them.
         """
         words = to_words(tokens.to(self.narrow))[:, : len(self.multipliers)]
         hashes = row_hash(words, self.multipliers)
@@ -76,17 +76,17 @@ def prefix_of(hashes: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
 
 
 def narrow_type(vocab_size: int) -> torch.dtype:
-    """A small type that holds all tokens."""
+    """Return a small type that holds all tokens."""
     return torch.uint8 if vocab_size <= 256 else torch.int32
 
 
 def to_words(rows: Integer[Tensor, "batch seq"]) -> Int64[Tensor, "batch words"]:
-    """The rows' bytes, eight to an integer, filled up with zeros."""
+    """Pack the rows' bytes, eight per integer, padded with zeros."""
     excess = -rows.shape[1] % (8 // rows.element_size())
     return (torch.nn.functional.pad(rows, (0, excess)) if excess else rows).view(torch.int64)
 
 
 def row_hash(words: Int64[Tensor, "batch words"], multipliers: Int64[Tensor, " words"]) -> Int64[Tensor, " batch"]:
-    """A random map to 64 bits (integer arithmetic wraps around)."""
-    words = words ^ words >> 32  # or a word's last token would reach nothing but the hash's first bits
+    """Hash each row to 64 bits with random multipliers (integer arithmetic wraps around)."""
+    words = words ^ words >> 32  # otherwise a word's last token would change only the hash's leading bits
     return (words * multipliers).sum(dim=1)

@@ -1,4 +1,4 @@
-"""Circuit imitation: give the same output distribution as another model."""
+"""Circuit imitation: match the output distribution of another model."""
 
 import math
 import random
@@ -18,19 +18,19 @@ from icecore.tasks.plain import RELEASED_SEED, PlainTask, require_test_size
 
 TargetInit = Literal["released", "text", "appendix"]
 TARGET_INITS: tuple[TargetInit, ...] = ("released", "text", "appendix")
-FRESH_INPUTS = 4_000  # that a target's mean output is taken over
+FRESH_INPUTS = 4_000  # for the baselines that need the target's outputs
 Target = Callable[[Int64[Tensor, "batch seq"]], Float[Tensor, "batch vocab"]]
 
 
 @dataclass(frozen=True)
 class Imitation(PlainTask):
-    """Given uniformly random tokens, predict what a target model would say after the last of them.
+    """Given uniformly random tokens, predict a target model's output at the last one.
 
     With 4 tokens:   17 480 3 255 -> the target's distribution over 512 tokens
 
-    `target` is handed in by whoever builds the run: token ids to log-probabilities at the last position
-    (training hands in a random transformer of `target_width`, scaled as `target_init` says). `targets` holds the
-    target's most likely token, so accuracy is agreement with it; what counts is the loss, the KL divergence.
+    `target` maps token ids to log-probabilities at the last position. Training passes a random transformer of
+    `target_width`, scaled according to `target_init`. `targets` holds the target's most likely token, so accuracy
+    is agreement with it. The main metric is the loss, the KL divergence.
     """
 
     length: int = 40  # SOURCE: appendix D.1.2
@@ -41,7 +41,7 @@ class Imitation(PlainTask):
     target: Target | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "imitation"
-    # SOURCE: section 6.2; the scripts scale other matrices than the text says.
+    # SOURCE: section 6.2; the scripts scale other matrices than the text.
     presets: ClassVar = {"released": {}, "paper": {"target_init": "text"}}
 
     def __post_init__(self) -> None:
@@ -63,11 +63,11 @@ class Imitation(PlainTask):
         return self.length
 
     def plain_item(self, rng: random.Random) -> Item:
-        """The inputs alone: the answer is a distribution, which `draw` and `encode` ask the target for."""
+        """Draw the inputs only: the answer is a distribution, which `draw` and `encode` get from the target."""
         return Item(tuple(rng.randint(0, self.vocabulary - 1) for _ in range(self.length)), ())
 
     def test_rng(self) -> random.Random:
-        """Where the scripts' generator stands at the first test item: behind two self-checks of theirs."""
+        """Return the scripts' generator at the first test item, after their two self-checks."""
         rng = random.Random(RELEASED_SEED)
         for _ in range(10_000):
             self.plain_item(rng)
@@ -82,9 +82,9 @@ class Imitation(PlainTask):
         return self.ask(below(self.vocabulary, (count, self.length), generator))
 
     def ask(self, tokens: Int64[Tensor, "batch seq"]) -> Batch:
-        """The batch of these inputs, with the target's outputs."""
+        """Return the batch of these inputs, with the target's outputs."""
         if self.target is None:
-            raise InputError("imitation needs a target model: hand its outputs in as target=...")
+            raise InputError("imitation needs a target model: pass one as target=...")
         with torch.no_grad():
             log_probs = self.target(tokens)
         targets = torch.zeros_like(tokens)
@@ -94,7 +94,7 @@ class Imitation(PlainTask):
         return Batch(tokens, targets, scored, log_probs)
 
     def baselines(self) -> dict[str, float]:
-        """Agreement with the target's most likely token: of a guess and, if there is a target, of its most frequent."""
+        """Return the agreement with the target of a uniform guess and, given a target, of its most frequent token."""
         chance = {"chance": 1 / self.vocabulary}
         if self.target is None:
             return chance
@@ -104,7 +104,7 @@ class Imitation(PlainTask):
         return {**chance, "most_frequent_token": float(agreement)}
 
     def loss_baselines(self) -> dict[str, float]:
-        """KL divergences of two answers that no input changes: the uniform one, and the target's mean output."""
+        """Return the KL divergences of two constant outputs: uniform, and the target's mean output."""
         log_probs = self.outputs(self.test_set())
         fresh = self.outputs(self.draw(FRESH_INPUTS, make_generator(0, "mean output")))
         return {
@@ -119,17 +119,17 @@ class Imitation(PlainTask):
 
 
 def entropies(log_probs: Float[Tensor, "batch vocab"]) -> Float[Tensor, " batch"]:
-    """In nats."""
+    """Return the entropy of each row, in nats."""
     return -(log_probs.exp() * log_probs).sum(dim=-1)
 
 
 def divergences(
     log_probs: Float[Tensor, "batch vocab"], others: Float[Tensor, "#batch vocab"]
 ) -> Float[Tensor, " batch"]:
-    """KL(each || its other), in nats."""
+    """Return KL(log_probs || others) of each row, in nats."""
     return (log_probs.exp() * (log_probs - others)).sum(dim=-1)
 
 
 def mean_output(log_probs: Float[Tensor, "batch vocab"]) -> Float[Tensor, "1 vocab"]:
-    """The logarithm of the mean distribution."""
+    """Return the logarithm of the mean distribution."""
     return log_probs.logsumexp(dim=0, keepdim=True) - math.log(len(log_probs))

@@ -13,18 +13,18 @@ from icecore.tasks.base import WHERE, Batch, Task
 from icecore.tasks.drawing import below
 from icecore.tasks.ngrams import Counts
 
-PAPERS_VOCABULARY = 10_000  # SOURCE: appendix D.1.4; before a text is named
+PAPERS_VOCABULARY = 10_000  # SOURCE: appendix D.1.4; used until a text is given
 
 
 @dataclass(frozen=True)
 class Language(Task):
-    """Given a text's tokens so far, predict the next one, at every position of a window.
+    """Given a text's tokens so far, predict the next one at every position of a window.
 
     With windows of 3:   tokens 5 8 2 9 -> fed 5 8 2, targets 8 2 9
 
-    `folder` is what `icecore prepare` makes. Training windows start anywhere in its train split; test
-    windows follow one another in its validation split. `digest` names the text: left empty it is filled
-    in, and if another text lies in the folder later, that is an error.
+    `folder` is the output of `icecore prepare`. Training windows start anywhere in its train split; test
+    windows are consecutive in its validation split. `digest` identifies the text. If empty, it is filled
+    in; if the folder later holds another text, that is an error.
     """
 
     folder: str | None = field(default=None, metadata=WHERE)
@@ -37,13 +37,13 @@ class Language(Task):
     def __post_init__(self) -> None:
         require(self.window >= 1, f"window must be at least 1, got {self.window}")
         if self.folder is None:
-            require(self.digest == "", "a digest needs the folder that it is of: give --folder FOLDER")
+            require(self.digest == "", "a digest needs the folder of its text: give --folder FOLDER")
             return
         found = read_prepared(self.folder).digest
         require(
             self.digest in ("", found),
-            f"{self.folder} holds another text (digest {found}) than the one meant (digest {self.digest}); "
-            "prepare that one again, or leave the digest out",
+            f"{self.folder} holds another text (digest {found}) than expected (digest {self.digest}); "
+            "prepare that text again, or omit the digest",
         )
         object.__setattr__(self, "digest", found)
 
@@ -62,12 +62,12 @@ class Language(Task):
         return self.window
 
     def tokens_of(self, split: str) -> np.ndarray:
-        """The tokens of `train` or `validation`, memory-mapped."""
+        """Return the tokens of `train` or `validation`, memory-mapped."""
         tokens = open_tokens(self.text, split)
         require(
             len(tokens) > self.window,
             f"a window of {self.window} needs at least {self.window + 1} tokens; the {split} split of {self.folder} "
-            f"holds {len(tokens)}; take a smaller --window or more text",
+            f"holds {len(tokens)}; use a smaller --window or more text",
         )
         return tokens
 
@@ -87,16 +87,16 @@ class Language(Task):
         return Batch(fed, targets, torch.ones_like(fed, dtype=torch.bool))
 
     def loss_units(self, batch: Batch, /) -> dict[str, float]:
-        """The loss a byte can be compared between vocabularies."""
+        """Return the factor to loss per byte, which is comparable across vocabularies."""
         return {"loss_per_byte": int(batch.scored.sum()) / self.bytes_of(batch)}
 
     def bytes_of(self, batch: Batch) -> int:
-        """How many bytes of text the scored targets stand for: a summed loss over it is a loss a byte."""
+        """Return the number of bytes of the scored targets: summed loss / bytes is loss per byte."""
         lengths = torch.from_numpy(self.text.token_bytes().astype(np.int64))
         return int(lengths[batch.targets[batch.scored].cpu()].sum())
 
     def baselines(self) -> dict[str, float]:
-        """Accuracy of the training text's most frequent token, alone and after each token."""
+        """Return the accuracy of the train split's most frequent token, overall and after each token."""
         if self.folder is None:
             return {}
         fed, targets = self.test_pairs()
@@ -107,7 +107,7 @@ class Language(Task):
         }
 
     def loss_baselines(self) -> dict[str, float]:
-        """Cross-entropy, in nats a token, of counted tokens and of counted pairs of them."""
+        """Return the cross-entropy, in nats per token, of unigram and bigram counts."""
         if self.folder is None:
             return {}
         fed, targets = self.test_pairs()
@@ -115,13 +115,13 @@ class Language(Task):
         return {"unigram": counts.unigram_loss(targets), "bigram": counts.bigram_loss(fed, targets)}
 
     def test_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The fed tokens and the targets of all test windows, in a row."""
+        """Return the input tokens and the targets of all test windows, concatenated."""
         tokens = self.tokens_of("validation")
         end = (len(tokens) - 1) // self.window * self.window
         return tokens[:end], tokens[1 : end + 1]
 
 
-# A folder may be made anew while a process runs: its digest is part of what is remembered.
+# A folder may be regenerated while a process runs, so the digest is part of the cache key.
 
 
 @functools.lru_cache(maxsize=8)
@@ -133,7 +133,7 @@ def open_text(folder: str, digest: str) -> PreparedText:
 
 @functools.lru_cache(maxsize=16)
 def open_tokens(text: PreparedText, split: str) -> np.ndarray:
-    """The tokens of a split, once all of them are known to be in the vocabulary."""
+    """Return the tokens of a split; raise unless all are in the vocabulary."""
     tokens = text.tokens(split)
     highest = int(tokens.max(initial=0))
     require(

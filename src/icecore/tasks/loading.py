@@ -1,4 +1,4 @@
-"""From a name or a file on the command line to a task with its settings."""
+"""Make a task from a name or file and its settings."""
 
 import dataclasses
 import types
@@ -11,7 +11,7 @@ from icecore.user_code import is_file, load_class
 
 
 def find_task(name: str) -> type[Task]:
-    """The task class of this name, or the class of `FILE.py:CLASS`."""
+    """Return the task class of this name, or the class of `FILE.py:CLASS`."""
     from icecore.tasks import TASKS
 
     if is_file(name):
@@ -22,7 +22,7 @@ def find_task(name: str) -> type[Task]:
 
 
 def make_task(name: str | type[Task], preset: str = "released", settings: Mapping[str, object] | None = None) -> Task:
-    """The task with its preset's settings, and `settings` on top; values may be strings."""
+    """Make the task with its preset's settings, overridden by `settings`; values may be strings."""
     task_class = find_task(name) if isinstance(name, str) else name
     if preset not in task_class.presets:
         raise unknown_name(f"preset of {task_class.name}", preset, task_class.presets)
@@ -30,7 +30,7 @@ def make_task(name: str | type[Task], preset: str = "released", settings: Mappin
 
 
 def with_settings(task: Task, settings: Mapping[str, object]) -> Task:
-    """The same task with other `settings`; values may be strings."""
+    """Return a copy of the task with these `settings` changed; values may be strings."""
     own = {field.name: getattr(task, field.name) for field in setting_fields(type(task))}
     return type(task)(**{**own, **parsed(type(task), settings)})
 
@@ -50,14 +50,14 @@ def parsed(task_class: type[Task], settings: Mapping[str, object]) -> dict[str, 
 
 
 def setting_fields(task_class: type[Task]) -> list[dataclasses.Field]:
-    """The dataclass fields that can be set by text: all but those that take a function."""
+    """Return the dataclass fields that text can set: all but those that take a function."""
     if not dataclasses.is_dataclass(task_class):
         raise InputError(f"{task_class.__name__} must be a dataclass: put @dataclass(frozen=True) above it")
     return [field for field in dataclasses.fields(task_class) if field.repr]
 
 
 def parse_value(key: str, text: str, kind: object) -> object:
-    """A setting's text as its declared type: int, float, bool, str, a Literal, or one of these or None."""
+    """Parse a setting as its declared type: int, float, bool, str, a Literal, or one of these or None."""
     if typing.get_origin(kind) in (types.UnionType, typing.Union):
         if type(None) in typing.get_args(kind) and text.lower() == "none":
             return None
@@ -78,7 +78,5 @@ def parse_value(key: str, text: str, kind: object) -> object:
             noun = "a whole number" if kind is int else "a number"
             raise InputError(f"{key} must be {noun}, got '{text}'") from None
     if kind is not str:
-        raise InputError(
-            f"{key} is declared as {kind}, which no flag can set: give it in Python, or change its default"
-        )
+        raise InputError(f"{key} is declared as {kind}, which no flag can set: set it in Python, or change its default")
     return text

@@ -1,4 +1,4 @@
-"""Memorization: a table of random answers, with nothing to understand."""
+"""Memorization: a table of random answers."""
 
 import random
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ MOST_KEYS = 2_048
 
 @dataclass(frozen=True)
 class Memorization(PairTask):
-    """Given keys x and y, recall the answer that was drawn for them once.
+    """Given keys x and y, recall their random but fixed answer.
 
     As tokens, with 512 keys:   0 512 -> 426      1 512 -> 305     (x, then 512 + y; answers 0..511)
 
-    There is nothing to generalize, so no test split: training items are scored.
+    Nothing generalizes, so there is no test split: accuracy is measured on training items.
     """
 
     keys: int = 512  # SOURCE: appendix D.1.3
@@ -32,7 +32,7 @@ class Memorization(PairTask):
 
     @property
     def vocab_size(self) -> int:
-        return 2 * self.keys  # DIFFERS: answers take half of the output classes, as in the scripts
+        return 2 * self.keys  # DIFFERS: answers use half of the output classes, as in the scripts
 
     def splits(self) -> tuple[list[Item], list[Item]]:
         rng = random.Random(RELEASED_SEED)

@@ -1,4 +1,4 @@
-"""Needle in a haystack: look a value up by its marker."""
+"""Needle in a haystack: look up a value by its marker."""
 
 import collections
 import random
@@ -22,7 +22,7 @@ MARKERS = tuple(string.ascii_letters)  # how markers are written: a, b, ...
 
 @dataclass(frozen=True)
 class Needle(OneAnswerTask):
-    """Given marker-value pairs and a query, answer with the value that belongs to the query's marker.
+    """Given marker-value pairs and a query, answer with the value of the query's marker.
 
     In words:    a 1 b 2 c 3 d 4 b? -> 2
     As tokens:   128 1 129 2 130 3 131 4 159 -> 2     (0 pads, values from 1, markers, then queries)
@@ -33,7 +33,7 @@ class Needle(OneAnswerTask):
     vocabulary: int = 256  # SOURCE: Table 6
     spare_markers: int = 0  # DIFFERS: the scripts have 128..157, the paper's appendix 128..158
     query: Literal["own-token", "marker"] = "own-token"  # DIFFERS: section 4.1 repeats the marker
-    test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
+    test_size: int = 4_000  # items held out; on a small task, too many distort the training data
     test_items_in_stream: bool = kept_in_stream()
 
     name: ClassVar[str] = "needle"
@@ -81,14 +81,14 @@ class Needle(OneAnswerTask):
         return self.first_marker + (self.markers if self.query == "own-token" else 0)
 
     def read(self, text: str) -> tuple[int, ...]:
-        """`a 1 b 2 b`: letters are markers, numbers values, and the last letter is the query."""
+        """Parse `a 1 b 2 b`: letters are markers, numbers are values, the last letter is the query."""
         words, letters = text.replace("?", " ").split(), MARKERS[: self.markers]
         markers, values = words[::2], words[1::2]
         require(
             len(words) % 2 == 1
             and set(markers) <= set(letters)
             and all(word.isdecimal() and 1 <= int(word) <= self.values for word in values),
-            f"needle reads markers (a to {letters[-1]}) and values (1 to {self.values}) in turn and then the query, "
+            f"needle reads markers (a to {letters[-1]}) and values (1 to {self.values}) in turn, then the query, "
             f"as in 'a 1 b 2 b', not '{text}'",
         )
         tokens = [MARKERS.index(word) + self.first_marker if word in MARKERS else int(word) for word in words]
@@ -103,7 +103,7 @@ class Needle(OneAnswerTask):
             if self.query == "own-token" and 0 <= asked < len(markers):
                 return f"{markers[asked]}?"
             named = token - self.first_marker
-            return markers[named] if 0 <= named < len(markers) else str(token)  # some tokens stand for nothing
+            return markers[named] if 0 <= named < len(markers) else str(token)  # some tokens are unused
 
         return [word(token) for token in tokens]
 
@@ -122,7 +122,7 @@ class Needle(OneAnswerTask):
     def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
         row = torch.arange(count, device=generator.device)
         pairs = 1 + below(self.max_pairs, (count,), generator)
-        order, left = largest_first(pairs)  # until the rows are put back
+        order, left = largest_first(pairs)  # the order is restored at the end
         pairs = pairs[order]
         narrow = narrow_type(self.vocabulary)
         picks, values = half_words((2 * sum(left),), generator).view(2, -1)
@@ -130,7 +130,7 @@ class Needle(OneAnswerTask):
         width = -(-self.max_length // 8) * 8  # whole words
         tokens = torch.zeros((count, width), dtype=narrow, device=row.device)
 
-        # A Fisher-Yates shuffle: the last of the markers that remain to a row takes the picked one's place.
+        # Fisher-Yates shuffle: a row's last remaining marker replaces the picked one.
         markers = torch.arange(self.first_marker, self.first_marker + self.markers, device=row.device)
         remaining = markers.to(narrow).repeat(count, 1)
         begin = row * self.markers
@@ -152,7 +152,7 @@ class Needle(OneAnswerTask):
         items = self.test_items()
         contexts = [item.prompt[1:-1:2] for item in items]
         answers = [item.answer[0] for item in items]
-        # The first of equally frequent values; with other ties the same items give .168 to .179.
+        # Ties go to the first value; other tie-breaks give .168 to .179 on the same items.
         most_frequent = [collections.Counter(values).most_common(1)[0][0] for values in contexts]
         return {
             "most_frequent_value": statistics.fmean(
@@ -161,6 +161,6 @@ class Needle(OneAnswerTask):
             "random_context_value": statistics.fmean(
                 values.count(answer) / len(values) for values, answer in zip(contexts, answers, strict=True)
             ),
-            # In expectation over the number of pairs, all values taken as different.
+            # Expected value over the number of pairs, assuming that all values differ.
             "uniform_guess": statistics.fmean(1 / pairs for pairs in range(1, self.max_pairs + 1)),
         }

@@ -1,4 +1,4 @@
-"""Tasks whose items have one scored position each: drawn in few bytes, and written out once test items are gone."""
+"""Tasks with one scored position per item: drawn in a compact form, expanded once test items are dropped."""
 
 import abc
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from icecore.tasks.plain import PlainTask
 
 @dataclass(frozen=True)
 class OneAnswer(Rows):
-    """A batch in short. Zero fills the tokens after the end, and nothing else, so they tell all items apart."""
+    """Compact batch. Zero is used only for padding, so tokens alone distinguish all items."""
 
-    tokens: Integer[Tensor, "batch seq"]  # in a small type; there may be more zeros than the batch is wide
+    tokens: Integer[Tensor, "batch seq"]  # in a small type; may have extra columns of zeros
     ends: Int64[Tensor, " batch"]  # the scored position
     answers: Int64[Tensor, " batch"]
 
@@ -36,11 +36,11 @@ class OneAnswer(Rows):
 
 
 class OneAnswerTask(PlainTask):
-    """A plain task that draws in short: it has `draw_compact` in place of `draw`."""
+    """Plain task that defines `draw_compact` instead of `draw`."""
 
     @abc.abstractmethod
     def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
-        """`count` items of the task's distribution, on the generator's device, by tensor operations."""
+        """Draw `count` items on the generator's device, with tensor operations."""
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         return self.draw_compact(count, generator).expand(self.max_length)

@@ -29,25 +29,25 @@ UNBALANCED, BALANCED = 1, 2
 
 @dataclass(frozen=True)
 class Parentheses(OneAnswerTask):
-    """Given a string of parentheses, say whether it is balanced.
+    """Given a string of parentheses, tell whether it is balanced.
 
     In words:    ( ( ) ) ( ) ? -> yes          ) ( ? -> no
     As tokens:   1 1 2 2 1 2 3 -> 2            2 1 3 -> 1
 
-    A third of the strings is random, of length min_length..2 max_pairs; two thirds are balanced, of up to
+    A third of the strings are random, of length min_length..2 max_pairs. Two thirds are balanced, of up to
     max_pairs pairs, by recursion: one pair is `()`; otherwise, with probability 1/2 each, a pair around a string
-    of one pair fewer, or two strings that split the pairs uniformly. Then characters may be swapped,
-    and characters may be flipped, each with probability 1/2 and a geometric number of times.
+    of one pair fewer, or two strings that split the pairs uniformly. Then characters are swapped, and
+    characters are flipped, each with probability 1/2 and a geometric number of times.
     """
 
     max_pairs: int = 30  # SOURCE: section 4.1
-    min_length: int = 1  # of a string; there are few short ones, so that the test set holds them all
-    # DIFFERS: three things that the scripts do and appendix D.1.2 does not say. Together they raise the
+    min_length: int = 1  # of a string; the test set contains all short strings, as there are few
+    # DIFFERS: three things that the scripts do and appendix D.1.2 does not mention. Together they raise the
     # share of balanced strings from 31 % to 52 %.
     spare_half_of_balanced: bool = True  # half of the balanced strings are not mutated at all
     double_flips: bool = True  # with probability 2/3, twice as many flips
     swap_in_order_only: bool = True  # swap i, j only if i < j
-    test_size: int = 4_000  # items held out; on a small task too many of them bend the stream
+    test_size: int = 4_000  # items held out; on a small task, too many distort the training data
     test_items_in_stream: bool = kept_in_stream()
 
     name: ClassVar[str] = "parentheses"
@@ -78,10 +78,11 @@ class Parentheses(OneAnswerTask):
         return 2 * self.max_pairs + 1
 
     def read(self, text: str) -> tuple[int, ...]:
-        """`( ( ) )`, with or without spaces and the closing ?."""
+        """Parse `( ( ) )`, with or without spaces and the final ?."""
         characters = text.replace(" ", "").removesuffix("?")
         require(
-            bool(characters) and set(characters) <= set("()"), f"parentheses reads '( ( ) )' and the like, not '{text}'"
+            bool(characters) and set(characters) <= set("()"),
+            f"parentheses reads strings such as '( ( ) )', not '{text}'",
         )
         return self.checked_prompt((*(OPEN if one == "(" else CLOSE for one in characters), QUESTION))
 
@@ -151,7 +152,7 @@ class Parentheses(OneAnswerTask):
 
 
 def best_rule(items: list[Item], feature: Callable[[tuple[int, ...]], Hashable]) -> float:
-    """The accuracy of the best answer for each value of a feature of the string."""
+    """Return the accuracy of the best answer for each value of a feature of the string."""
     answers: dict[Hashable, collections.Counter[int]] = collections.defaultdict(collections.Counter)
     for item in items:
         answers[feature(item.prompt[:-1])][item.answer[0]] += 1
@@ -184,10 +185,10 @@ def plain_geometric(rng: random.Random) -> int:
 
 
 def write_out(words: Int64[Tensor, "batch words"], lengths: Int64[Tensor, " batch"]) -> OneAnswer:
-    """The items of these strings; what the words hold after a string's end is dropped."""
+    """Return the items of these strings; bits after a string's end are dropped."""
     inside = bits_inside(lengths, words.shape[1])
     opens = words & inside
-    # For each length, the tokens of closing characters alone: less 1 where one opens.
+    # For each length, the tokens if all characters close; subtract 1 where one opens.
     column = torch.arange(32 * words.shape[1], device=words.device)
     length = column[:, None]
     closed = (CLOSE * (column < length) + QUESTION * (column == length)).to(torch.uint8).view(torch.int64)

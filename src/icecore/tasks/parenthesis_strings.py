@@ -1,4 +1,4 @@
-"""Random strings of parentheses by the million, as bits: 32 characters to a word, 1 is `(`."""
+"""Random strings of parentheses in bulk, as bits: 32 characters per word, 1 is `(`."""
 
 import collections
 import functools
@@ -9,20 +9,19 @@ from torch import Tensor
 
 from icecore.tasks.drawing import largest_first, random_bits, scale_down
 
-SMALL_PAIRS = 9  # 6,917 balanced strings have at most as many pairs
+SMALL_PAIRS = 9  # 6,917 balanced strings have at most this many pairs
 SIZE_BITS = 16
-SIGNS = -0x7FFF7FFF7FFF8000  # of four integers of 16 bits in one
+SIGNS = -0x7FFF7FFF7FFF8000  # the sign bits of four 16-bit integers in one
 
 
 def balanced_strings(
     pairs: Int64[Tensor, " batch"], width: int, generator: torch.Generator
 ) -> Int64[Tensor, "batch words"]:
-    """Balanced strings by the recursion, of `pairs` pairs each, as bits, 32 to a word: 1 is `(`.
+    """Draw balanced strings of `pairs` pairs each by the recursion, as bits, 32 per word: 1 is `(`.
 
-    All parts of all strings that are still to be unwrapped or split are handled together, in rounds: a
-    round gives each part up to 8 wraps, one for each head of a coin before the first tail, and then, at
-    the tail, splits it. Parts of up to SMALL_PAIRS pairs are drawn whole, from the exact probabilities
-    of all small strings. No part is written where another one is.
+    Each round handles all unfinished parts of all strings together. It wraps a part up to 8 times, once
+    per head of a coin before the first tail, and splits it at the tail. Parts of up to SMALL_PAIRS pairs
+    are drawn in one step, from the exact probabilities of all small strings. Parts never overlap.
     """
     device = pairs.device
     place_bits = max((width - 1).bit_length(), 5)
@@ -31,7 +30,7 @@ def balanced_strings(
     def write(begin: Tensor, pattern: Tensor) -> None:
         words.index_add_(0, begin >> 5, pattern << (begin & 31))
 
-    # A part is one integer: where it begins, then its size in the lowest bits.
+    # A part is one integer: its start, with its size in the lowest bits.
     size_mask = (1 << SIZE_BITS) - 1
     parts = (torch.arange(len(pairs), device=device) << place_bits + SIZE_BITS) + pairs
     parts = parts[pairs > 0]
@@ -62,7 +61,7 @@ def balanced_strings(
 
 
 def draw_small_strings(pairs: Int64[Tensor, " parts"], generator: torch.Generator) -> Int64[Tensor, " parts"]:
-    """Balanced strings of 1..SMALL_PAIRS pairs as bits, each drawn in one go by Walker's alias method."""
+    """Draw balanced strings of 1..SMALL_PAIRS pairs as bits, by Walker's alias method."""
     first_slot, slots, threshold, pattern, alias = small_string_tables(pairs.device)
     bits = random_bits(tuple(pairs.shape), generator)
     slot = first_slot.index_select(0, pairs) + scale_down(bits >> 32, slots.index_select(0, pairs))
@@ -72,14 +71,17 @@ def draw_small_strings(pairs: Int64[Tensor, " parts"], generator: torch.Generato
 
 @functools.cache
 def small_string_tables(device: torch.device) -> tuple[Tensor, ...]:
-    """For each number of pairs, its first slot and number of slots; for each slot, a string with the
-    chance, of 2^31, that the slot yields it, and the string that it yields otherwise."""
+    """Return the alias tables.
+
+    Per number of pairs: first slot, number of slots. Per slot: probability of its string (times 2^31),
+    the string, and the alternative.
+    """
     first_slot, slots, threshold, pattern, alias = tables = ([0], [0], [], [], [])
     for strings in small_string_probabilities()[1:]:
         first_slot.append(len(pattern))
         slots.append(len(strings))
         patterns = [sum(bit << place for place, bit in enumerate(text)) for text in strings]
-        height = [share * len(strings) for share in strings.values()]  # 1 on average: to be levelled
+        height = [share * len(strings) for share in strings.values()]  # 1 on average; leveled below
         other = list(range(len(strings)))
         low = [slot for slot, share in enumerate(height) if share < 1]
         high = [slot for slot, share in enumerate(height) if share >= 1]
@@ -97,7 +99,7 @@ def small_string_tables(device: torch.device) -> tuple[Tensor, ...]:
 
 
 def small_string_probabilities() -> list[dict[tuple[int, ...], float]]:
-    """For 0..SMALL_PAIRS pairs: each balanced string, 1 for `(`, with its probability."""
+    """Return each balanced string, 1 for `(`, with its probability, for 0..SMALL_PAIRS pairs."""
     by_size: list[dict[tuple[int, ...], float]] = [{(): 1.0}, {(1, 0): 1.0}]
     for size in range(2, SMALL_PAIRS + 1):
         strings: dict[tuple[int, ...], float] = collections.defaultdict(float)
@@ -121,9 +123,9 @@ def mutate_strings(
     in_order_only: bool,
     generator: torch.Generator,
 ) -> None:
-    """In some rows, in place: swap two uniform characters `swaps` times, then flip one, or two, `flips` times.
+    """Mutate `rows` in place: swap two uniform characters `swaps` times, then flip one, or two, `flips` times.
 
-    A round takes one step in each row that has one left.
+    A round takes one step in each row that has steps left.
     """
     order, left = largest_first(swaps + flips)
     if not left:
@@ -149,13 +151,13 @@ def mutate_strings(
 
 
 def bits_inside(lengths: Int64[Tensor, " batch"], words: int) -> Int64[Tensor, "batch words"]:
-    """Ones where a string of this length has its characters."""
+    """Return words with ones at the characters of a string of each length."""
     begin = 32 * torch.arange(words, device=lengths.device)
     return (1 << (lengths[:, None] - begin).clamp_(0, 32)) - 1
 
 
 def a_byte_each(opens: Int64[Tensor, "batch words"]) -> Int64[Tensor, "batch bytes"]:
-    """A byte for each character, 1 where one opens; eight are an integer."""
+    """Expand to one byte per character, 1 for `(`; eight per integer."""
     spread, _, _ = byte_tables(opens.device)
     return look_up(spread, opens)
 
@@ -163,7 +165,7 @@ def a_byte_each(opens: Int64[Tensor, "batch words"]) -> Int64[Tensor, "batch byt
 def are_balanced(
     opens: Int64[Tensor, "batch words"], inside: Int64[Tensor, "batch words"], lengths: Int64[Tensor, " batch"]
 ) -> Bool[Tensor, " batch"]:
-    """Filled up with pairs from an even place on, words are balanced if their strings are."""
+    """Tell which strings are balanced; padding one of even length with `()` does not change that."""
     _, rises, lows = byte_tables(opens.device)
     filled = opens | 0x55555555 & ~inside
     rise = look_up(rises, filled)
@@ -174,15 +176,17 @@ def are_balanced(
 
 
 def look_up(table: Shaped[Tensor, " 256"], words: Int64[Tensor, "batch words"]) -> Shaped[Tensor, "batch bytes"]:
-    """The table's entries for the bytes of words of 32 bits."""
+    """Return the table's entries for the bytes of 32-bit words."""
     octets = words.int().view(torch.uint8)
     return table.index_select(0, octets.flatten().long()).view(octets.shape)
 
 
 @functools.cache
 def byte_tables(device: torch.device) -> tuple[Int64[Tensor, " 256"], Int16[Tensor, " 256"], Int16[Tensor, " 256"]]:
-    """For each eight characters: a byte for each (eight are an integer, on little-endian machines), by how
-    much the depth rises, and how low it gets on the way."""
+    """Return tables over all strings of eight characters.
+
+    One byte per character (eight per integer, on little-endian machines), the rise in depth, the lowest depth.
+    """
     byte, place = torch.arange(256, device=device), torch.arange(8, device=device)
     opens = byte[:, None] >> place & 1
     depth = (2 * opens - 1).cumsum(dim=1).short()

@@ -1,4 +1,4 @@
-"""Tasks whose items also come one by one from plain Python: the authors' test sets, and the slow reference."""
+"""Tasks with a second sampler in plain Python: it makes the authors' test sets and is the slow reference."""
 
 import abc
 import functools
@@ -17,39 +17,38 @@ RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it
 
 
 def kept_in_stream() -> Any:
-    """A setting of the tasks that the released stream scripts train.
+    """Return the setting that keeps test items in the training data, for tasks of the released stream scripts.
 
-    DIFFERS: the scripts' README runs `experiment_stream`, whose stream keeps test items; `experiment_stream_new`,
+    DIFFERS: the scripts' README runs `experiment_stream`, which trains on test items; `experiment_stream_new`,
     beside it, drops them. We drop them by default. It matters for parentheses: 14 % of draws are test items, among
-    them all balanced strings of 2, 4 and 6, which a model then has to get right without having seen their like.
+    them all balanced strings of 2, 4 and 6 characters, which a model then never sees in training.
     """
     return field(default=False, metadata={ADDED_LATER: True})
 
 
 class PlainTask(Task):
-    """A task with a second, plain way to make an item, draw for draw as in the released scripts.
+    """Task with a second sampler in plain Python, which repeats the released scripts draw for draw.
 
-    The plain way makes the test set, so that it equals the authors' item for item, and it is what
-    tests compare the tensor sampler with.
+    It makes the test set, which equals the authors' item for item. Tests compare the tensor sampler with it.
     """
 
     padding: ClassVar[int] = 0
 
     @abc.abstractmethod
     def plain_item(self, rng: random.Random) -> Item:
-        """One item, by the released scripts' own sequence of draws."""
+        """Make one item with the released scripts' sequence of draws."""
 
     def test_rng(self) -> random.Random:
-        """The generator that the test items, and then their shuffle, come from."""
+        """Return the generator of the test items and, after them, of their shuffle."""
         return random.Random(RELEASED_SEED)
 
     def layout(self, item: Item) -> tuple[Sequence[int], range]:
-        """The item's token sequence, targets included, and the positions whose next token is scored."""
+        """Return the item's tokens, targets included, and the positions whose next token is scored."""
         sequence = item.prompt + item.answer
         return sequence, range(len(item.prompt) - 1, len(sequence) - 1)
 
     def encode(self, items: Sequence[Item]) -> Batch:
-        """The items as a batch, padded to `max_length`."""
+        """Encode the items as a batch, padded to `max_length`."""
         shape = (len(items), self.max_length)
         tokens = torch.full(shape, self.padding)
         targets = torch.zeros(shape, dtype=torch.int64)
@@ -69,7 +68,7 @@ class PlainTask(Task):
         return plain_test_set(self)
 
     def plain_stream(self, rng: random.Random) -> Iterator[Item]:
-        """Items to train on, one by one: the reference of `sample`."""
+        """Yield training items one by one: the reference for `sample`."""
         held_out = set(plain_test_items(self)) if self.rejects_test_items else set()
         while True:
             item = self.plain_item(rng)

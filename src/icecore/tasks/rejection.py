@@ -1,4 +1,4 @@
-"""How much of a task's distribution its test set takes away from training, and of which lengths."""
+"""Share of a task's draws that are test items, overall and by length."""
 
 from dataclasses import dataclass
 
@@ -9,31 +9,31 @@ from icecore.tasks.base import Task
 from icecore.tasks.holdout import HeldOut
 
 DRAWS = 16_384
-FEW = 20  # draws of a length that say nothing of it
+FEW = 20  # with fewer draws of a length, there is no estimate for it
 MUCH = 0.5
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """Test items among the draws, which training leaves out."""
+    """Share of draws that are test items, which training excludes."""
 
     share: float
-    of_lengths: dict[int, float]  # by the tokens of a prompt, where more than half of the draws are test items
+    of_lengths: dict[int, float]  # by prompt length, where more than half of the draws are test items
 
     @property
     def is_much(self) -> bool:
         return self.share > MUCH or bool(self.of_lengths)
 
     def __str__(self) -> str:
-        text = f"{100 * self.share:.1f} % of the draws are test items, which training leaves out"
+        text = f"{100 * self.share:.1f} % of the draws are test items, which training excludes"
         if not self.of_lengths:
             return text
         each = ", ".join(f"{100 * share:.0f} % of {length}" for length, share in self.of_lengths.items())
-        return f"{text}; by the tokens of a prompt {each}: a model hardly sees such items before its test"
+        return f"{text}; by prompt length in tokens, {each}: models see few such items in training"
 
 
 def what_is_rejected(task: Task) -> Rejected | None:
-    """Of a stream that drops its test items; None where nothing is dropped."""
+    """Return the share of draws that are test items; None if the task drops none."""
     if not task.rejects_test_items:
         return None
     test, drawn = task.test_set(), task.draw(DRAWS, make_generator(0, "rejected"))

@@ -1,4 +1,4 @@
-"""From files of documents to tokens: reading, the tokenizer, and a folder that the task `language` reads."""
+"""Turn documents into tokens: file formats, the tokenizer, and the folder that the task `language` reads."""
 
 from icecore.text.prepare import Prepared, Settings, prepare_text
 from icecore.text.tokenizer import TextOfTokens, load_tokenizer

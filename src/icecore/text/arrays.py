@@ -1,4 +1,4 @@
-"""One-dimensional `.npy` files, written piece by piece and summed up in pieces."""
+"""One-dimensional `.npy` files, written and read in pieces."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -8,13 +8,13 @@ import numpy as np
 from icecore.store.files import replacing
 
 HEADER_BYTES = 128
-PIECE = 2**24  # values looked at together
+PIECE = 2**24  # values processed at a time
 
 
 def write_array(path: Path, pieces: Iterable[np.ndarray], dtype: np.dtype) -> None:
-    """Write the pieces as one array, which is there whole or not at all; only one piece is in memory."""
+    """Write the pieces as one array, atomically; only one piece is in memory."""
     with replacing(path) as temporary, temporary.open("wb") as stream:
-        stream.write(bytes(HEADER_BYTES))  # its place: the length is known in the end
+        stream.write(bytes(HEADER_BYTES))  # placeholder: the length is known at the end
         length = 0
         for piece in pieces:
             stream.write(piece.astype(dtype, copy=False).tobytes())
@@ -24,7 +24,7 @@ def write_array(path: Path, pieces: Iterable[np.ndarray], dtype: np.dtype) -> No
 
 
 def header(length: int, dtype: np.dtype) -> bytes:
-    """Version 1.0 of the format, always 128 bytes long; SOURCE: numpy.lib.format."""
+    """Return a header of format version 1.0, always 128 bytes long; SOURCE: numpy.lib.format."""
     words = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({length},), }}"
     room = HEADER_BYTES - 10
     return b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + words.ljust(room - 1).encode("latin1") + b"\n"

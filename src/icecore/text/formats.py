@@ -1,4 +1,4 @@
-"""Documents of one file, by kind: plain text, JSON, JSON lines, parquet. Never the whole file in memory."""
+"""Readers of documents: plain text, JSON, JSON lines, parquet. Never the whole file in memory."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,34 +7,34 @@ from typing import IO
 
 from icecore.errors import InputError, require
 
-END = "<|endoftext|>"  # stands between documents, and is the token that follows each
-FIELDS = ("text", "story")  # where a record has its document
+END = "<|endoftext|>"  # separates documents, and is the token after each
+FIELDS = ("text", "story")  # names of a record's document field
 ENCODING = "utf-8-sig"  # UTF-8, with or without a byte-order mark
 CHUNK = 2**20  # characters read at a time
-LONGEST = 2**26  # characters of a document: beyond that, the marks between documents are missing
+LONGEST = 2**26  # characters per document: if longer, the separators are missing
 
 
 def documents_in(path: Path) -> Iterator[str]:
-    """The documents of a file in order, without white space around them; wrong input is named by file and line."""
+    """Yield a file's documents in order, white space stripped; errors name file and line."""
     try:
         yield from READERS[path.suffix.lower()](path)
     except UnicodeDecodeError:
         raise InputError(
-            f"{path}, line {undecodable_line(path)} is not UTF-8; convert the file (iconv -t UTF-8) or cut the line out"
+            f"{path}, line {undecodable_line(path)} is not UTF-8; convert the file (iconv -t UTF-8) or delete the line"
         ) from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def pieces(text: str) -> list[str]:
-    """A text, parted where the end of a document is marked; its line ends become plain ones, as those of a file do."""
+    """Split a text into documents; normalize line ends, as reading a file does."""
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     parts = [part.strip() for part in plain.split(END)]
     return parts[:-1] if len(parts) > 1 and not parts[-1] else parts
 
 
 def undecodable_line(path: Path) -> int:
-    """The first line that is not UTF-8."""
+    """Return the number of the first line that is not UTF-8."""
     with path.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
@@ -84,7 +84,7 @@ def read_json_list(path: Path) -> Iterator[str]:
 
 
 class JsonText:
-    """JSON that is read as it is needed: what lies behind `at` is done with."""
+    """JSON read on demand; text before `at` is consumed."""
 
     def __init__(self, path: Path, stream: IO[str]) -> None:
         self.path, self.stream = path, stream
@@ -99,7 +99,7 @@ class JsonText:
         return bool(chunk)
 
     def next(self) -> str:
-        """The next character that is no white space; it is not passed."""
+        """Return the next character that is not white space, without consuming it."""
         while True:
             while self.at < len(self.text):
                 character = self.text[self.at]
@@ -121,7 +121,7 @@ class JsonText:
             if not self.read_more():
                 return
         self.next()
-        reason = f"'{rest[:10]}' follows the list: a file is one list; put records line by line into a .jsonl"
+        reason = f"'{rest[:10]}' follows the list: a file must be one list; put one record per line into a .jsonl"
         raise broken(self.path, self.line, ValueError(reason))
 
     def value(self) -> object:
@@ -131,10 +131,10 @@ class JsonText:
                 value, end = self.decode(self.text, self.at)
             except json.JSONDecodeError as error:
                 line = self.line + self.text.count("\n", self.at, error.pos)
-                if not self.read_more():  # else the value may only have been cut by the chunk's end
+                if not self.read_more():  # otherwise the chunk may just end inside the value
                     raise broken(self.path, line, ValueError(error.msg)) from None
                 continue
-            except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+            except (ValueError, RecursionError) as error:  # thousands of digits, a thousand brackets
                 raise broken(self.path, self.line, error) from None
             self.pass_to(end)
             return value
@@ -161,11 +161,11 @@ def read_parquet(path: Path) -> Iterator[str]:
                     yield from pieces(text_of({column: text}, f"{path}, row {row} of a batch"))
     except (ArrowException, OSError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{path} is no whole parquet file ({reason}); is it cut off? get it again") from error
+        raise InputError(f"{path} is not a complete parquet file ({reason}); download it again") from error
 
 
 def text_of(record: object, where: str) -> str:
-    """The document of a record: the record itself, or its field of a known name, where nothing is an empty one."""
+    """Return a record's document: the record itself or its document field; null is an empty one."""
     if isinstance(record, dict):
         field = next((name for name in FIELDS if name in record), None)
         if field is None:
@@ -180,7 +180,7 @@ def checked_text(text: object, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InputError(f"{where} has half of a surrogate pair, which is no character; cut it out") from None
+        raise InputError(f"{where} has half of a surrogate pair, which is not a character; delete it") from None
     return text
 
 
@@ -192,7 +192,7 @@ def require_short(length: int, where: str) -> None:
 
 
 def broken(path: Path, line: int, error: Exception) -> InputError:
-    return InputError(f"{path}:{line} is no JSON that can be read ({error}); mend the line or cut it out")
+    return InputError(f"{path}:{line} cannot be parsed as JSON ({error}); fix or delete the line")
 
 
 READERS: dict[str, Callable[[Path], Iterator[str]]] = {

@@ -1,4 +1,4 @@
-"""A text made ready for training, stage by stage: killed at any point, the same call goes on to the same bytes."""
+"""Prepare a text for training, in stages: killed at any point, the same call resumes and gives the same bytes."""
 
 import contextlib
 import hashlib
@@ -43,23 +43,23 @@ from icecore.text.tokenizer import (
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-# Told the stage, how much of it is done, and of how much, where that is known.
-Watch = Callable[[str, int, int | None], None]
+# Progress callback: stage, amount done, and total if known.
+OnProgress = Callable[[str, int, int | None], None]
 
-BATCH_CHARACTERS = 2**20  # of documents that are tokenized together
+BATCH_CHARACTERS = 2**20  # of documents tokenized together
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the outputs, beside the sources."""
+    """Settings that, with the sources, determine the outputs."""
 
     corpus: str
     vocabulary: int = 10_000  # SOURCE: appendix D.1.4
-    validation_share: float = 0.05  # of the documents, where no validation files are given
+    validation_share: float = 0.05  # of the documents, if no validation files are given
 
     def __post_init__(self) -> None:
         is_name = self.corpus.replace("-", "").replace("_", "").replace(".", "").isalnum()
-        require(is_name, f"a corpus has a name of letters, digits, - and _, got '{self.corpus}'")
+        require(is_name, f"a corpus name must consist of letters, digits, - and _, got '{self.corpus}'")
         rule = f"--vocabulary must be at least {SMALLEST} (every byte, and the end of a document)"
         require(self.vocabulary >= SMALLEST, f"{rule}, got {self.vocabulary}")
         require(self.vocabulary <= LARGEST, f"--vocabulary must be at most {LARGEST:,}, got {self.vocabulary:,}")
@@ -68,13 +68,13 @@ class Settings:
 @dataclass(frozen=True)
 class Prepared:
     text: PreparedText
-    was_there: bool  # complete before, and not made again
+    was_there: bool  # already complete, not regenerated
 
 
 def prepare_text(
-    settings: Settings, sources: Sources, folder: Path, *, overwrite: bool = False, watch: Watch | None = None
+    settings: Settings, sources: Sources, folder: Path, *, overwrite: bool = False, watch: OnProgress | None = None
 ) -> Prepared:
-    """Tokens of both splits, the tokenizer and a manifest in `folder`; what is already there is not made again."""
+    """Write tokens of both splits, the tokenizer and a manifest to `folder`; skip what is already there."""
     watch = watch or ignore
     with locked(folder):
         remove_remains(folder, (*OUTPUTS, PLAN, MANIFEST))
@@ -92,12 +92,12 @@ def prepare_text(
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """The folder, made if need be, for this process alone; if nothing comes into it, it goes again."""
+    """Lock the folder, created if missing; remove it afterwards if it is empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise InputError(f"cannot make {folder}: {error.strerror or error}; choose another --out") from error
+        raise InputError(f"cannot create {folder}: {error.strerror or error}; choose another --out") from error
     try:
         require(try_lock(handle), f"another process is preparing {folder}; wait for it, or choose another --out")
         yield
@@ -107,8 +107,8 @@ def locked(folder: Path) -> Iterator[None]:
             folder.rmdir()  # only if it is empty
 
 
-def identity(settings: Settings, sources: Sources, watch: Watch) -> dict[str, Any]:
-    """What the outputs are made from, in a form that can be compared."""
+def identity(settings: Settings, sources: Sources, watch: OnProgress) -> dict[str, Any]:
+    """Return a comparable description of what the outputs are made from."""
     done, total = 0, sources.size
 
     def on_bytes(count: int) -> None:
@@ -125,10 +125,12 @@ def identity(settings: Settings, sources: Sources, watch: Watch) -> dict[str, An
 
 
 def is_same(folder: Path, made_from: dict[str, Any]) -> bool:
-    """Whether the folder is complete and made from this; else it is unfinished or empty, or this is an error."""
+    """Tell whether the folder is complete, not unfinished or empty; raise if it was made from something else."""
     kept = next((name for name in (MANIFEST, PLAN) if (folder / name).exists()), None)
     if kept is None:
-        require(not any(folder.iterdir()), f"{folder} holds files that are no prepared text; choose another --out")
+        require(
+            not any(folder.iterdir()), f"{folder} contains files that are not a prepared text; choose another --out"
+        )
         return False
     stored = read_json(folder / kept)
     if not isinstance(stored, dict) or stored.get("made_from") != made_from:
@@ -138,20 +140,22 @@ def is_same(folder: Path, made_from: dict[str, Any]) -> bool:
     return kept == MANIFEST
 
 
-def undamaged(text: PreparedText, watch: Watch) -> PreparedText:
-    """The same, if its outputs are still those that were made."""
+def undamaged(text: PreparedText, watch: OnProgress) -> PreparedText:
+    """Return the text; raise if an output differs from the manifest."""
     for done, name in enumerate(OUTPUTS):
         watch("checking outputs", done, len(OUTPUTS))
         path = text.folder / name
         if not path.is_file() or sha256_of(path) != text.manifest["outputs"][name]:
-            raise InputError(f"{path} is missing or damaged: it is not what was made; make it again with --overwrite")
+            raise InputError(f"{path} is missing or damaged; regenerate it with --overwrite")
     return text
 
 
-def begun(folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: bool, watch: Watch) -> dict[str, Any]:
-    """The plan of an unfinished folder, or a new one: what there is, and how many documents each split gets.
+def begun(
+    folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: bool, watch: OnProgress
+) -> dict[str, Any]:
+    """Return the plan of an unfinished folder, or a new one: documents per source and per split.
 
-    What is overwritten goes only when all of the sources has been read, and found good.
+    Old outputs are deleted only after all sources have been read without an error.
     """
     if (folder / PLAN).exists() and not overwrite:
         plan = read_json(folder / PLAN)
@@ -162,13 +166,15 @@ def begun(folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: 
     documents = {split: sum(count["documents"] for count in each) for split, each in counts.items()}
     if not sources.validation:
         total = documents["train"]
-        require(total > 1, "one document cannot be split; give --validation FILE, or put <|endoftext|> between more")
+        require(
+            total > 1, "one document cannot be split; give --validation FILE, or put <|endoftext|> between documents"
+        )
         held_out = min(total - 1, max(1, round(made_from["settings"]["validation_share"] * total)))
         documents = {"train": total - held_out, "validation": held_out}
     if overwrite:
         is_ours = any((folder / name).exists() for name in (MANIFEST, PLAN))
         foreign = [name for name in OUTPUTS if (folder / name).exists() and not is_ours]
-        require(not foreign, f"{folder / ''.join(foreign[:1])} is no prepared text's; choose another --out")
+        require(not foreign, f"{folder / ''.join(foreign[:1])} is not part of a prepared text; choose another --out")
         for name in (MANIFEST, PLAN, *OUTPUTS):
             (folder / name).unlink(missing_ok=True)
     plan = {"made_from": made_from, "versions": versions(), "counts": counts, "documents": documents}
@@ -176,8 +182,8 @@ def begun(folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: 
     return plan
 
 
-def count_documents(sources: Sources, watch: Watch) -> dict[str, list[dict[str, int]]]:
-    """Of each source, its documents and how many were empty. Everything is read once, which finds all wrong input."""
+def count_documents(sources: Sources, watch: OnProgress) -> dict[str, list[dict[str, int]]]:
+    """Count documents and empty documents per source. This reads everything once, which finds all invalid input."""
     counts: dict[str, list[dict[str, int]]] = {"train": [], "validation": []}
     characters, size = 0, sources.size
     for split, members in (("train", sources.train), ("validation", sources.validation)):
@@ -195,13 +201,13 @@ def count_documents(sources: Sources, watch: Watch) -> dict[str, list[dict[str, 
 
 @dataclass(frozen=True)
 class Work:
-    """The stages after the plan. Each makes one file, whole or not at all, and is skipped where that is there."""
+    """Stages after the plan. Each writes one file atomically, and is skipped if the file exists."""
 
     settings: Settings
     sources: Sources
     folder: Path
     plan: dict[str, Any]
-    watch: Watch
+    watch: OnProgress
 
     def make_outputs(self) -> None:
         if not (self.folder / TOKENIZER).exists():
@@ -219,7 +225,7 @@ class Work:
             write_array(self.folder / TOKEN_BYTES, [lengths], np.dtype("<u4"))
 
     def documents(self, split: str, stage: str) -> Iterator[str]:
-        """The documents of a split that are not empty, in order."""
+        """Yield the non-empty documents of a split, in order."""
         total = self.plan["documents"][split]
         is_held_out = split == "validation" and not self.sources.validation
         members = self.sources.validation if split == "validation" and not is_held_out else self.sources.train
@@ -229,7 +235,7 @@ class Work:
             self.watch(stage, done, total)
 
     def manifest(self) -> dict[str, Any]:
-        """What was made, counted from the outputs themselves."""
+        """Return the manifest, counted from the outputs themselves."""
         try:
             return self.counted()
         except (IndexError, KeyError, ValueError, EOFError) as error:
@@ -268,7 +274,7 @@ def not_empty(sources: Iterable[Source]) -> Iterator[str]:
 
 
 def tokenized(tokenizer: "Tokenizer", documents: Iterable[str]) -> Iterator[np.ndarray]:
-    """The tokens of some documents at a time, each followed by the end token."""
+    """Yield the tokens batch by batch, each document followed by the end token."""
     for batch in in_batches(documents):
         each = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
         yield np.fromiter((token for one in each for token in (*one.ids, END_TOKEN)), dtype=np.int64)

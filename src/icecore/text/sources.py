@@ -1,4 +1,4 @@
-"""Where documents come from: files, folders of files, the hub, or the stories that icecore brings along."""
+"""Sources of documents: files, folders of files, the hub, or the built-in stories."""
 
 import hashlib
 import re
@@ -20,14 +20,14 @@ OnBytes = Callable[[int], None]
 
 
 class Source(Protocol):
-    """Documents in a fixed order, which can be read again and again."""
+    """Documents in a fixed order, which can be read repeatedly."""
 
     def documents(self) -> Iterator[str]:
-        """Every document without the white space around it; an empty one is an empty string."""
+        """Yield every document, white space stripped; an empty one is an empty string."""
         ...
 
     def identity(self, on_bytes: OnBytes) -> dict[str, Any]:
-        """Name, size and SHA-256: what tells this source from any other. `on_bytes` is told what was read."""
+        """Return name, size and SHA-256, which identify the source; report bytes read to `on_bytes`."""
         ...
 
 
@@ -68,7 +68,7 @@ class HubSource:
             raise InputError("--from hub needs the library datasets: pip install 'icecore[language]'") from None
         try:
             return datasets.load_dataset(self.dataset, split=self.split)
-        except Exception as error:  # whatever the network, the hub or the disk may raise
+        except Exception as error:  # anything that network, hub or disk may raise
             reason = in_one_line(error)[:200]
             raise InputError(
                 f"{self.dataset} cannot be loaded from the hub ({reason}); download its files and use --from FOLDER"
@@ -86,7 +86,7 @@ class HubSource:
 
 @dataclass(frozen=True)
 class Sources:
-    """What to train on and, unless a share is held out of it, what to validate on."""
+    """Training sources and, unless a share of them is held out, validation sources."""
 
     train: tuple[Source, ...]
     validation: tuple[Source, ...]
@@ -94,7 +94,7 @@ class Sources:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files; None where that is not known beforehand."""
+        """Return the bytes of all files; None if not known in advance."""
         each = (*self.train, *self.validation)
         files = [source.path for source in each if isinstance(source, FileSource)]
         return sum(path.stat().st_size for path in files) if len(files) == len(each) else None
@@ -103,14 +103,14 @@ class Sources:
 def find_sources(
     name: str, given: str | None, validation: str | None, share: float, output: Path | None = None
 ) -> Sources:
-    """The sources of a corpus: `given` is a file, a folder or `hub`, and may be left out for the built-in stories.
+    """Return the sources of a corpus: `given` is a file, a folder or `hub`, or None for the built-in stories.
 
-    What lies in `output` is no source, though it may lie in the folder.
+    Files in `output` are ignored, even if it is inside the folder.
     """
     require(0 < share < 1, f"--validation-share must be between 0 and 1, got {share}")
     if given == HUB:
         if name not in HUB_DATASETS:
-            raise InputError(f"of the hub, only {', '.join(HUB_DATASETS)} is known, not '{name}'; use --from FOLDER")
+            raise InputError(f"--from hub knows only {', '.join(HUB_DATASETS)}, not '{name}'; use --from FOLDER")
         require(validation is None, "the hub has a validation split of its own; drop --validation")
         dataset = HUB_DATASETS[name]
         return Sources((HubSource(dataset, "train"),), (HubSource(dataset, "validation"),), "the hub")
@@ -120,13 +120,13 @@ def find_sources(
     files = files_of(Path(given), output)
     held_out = [path for path in files if is_validation(path.relative_to(given))] if Path(given).is_dir() else []
     if held_out and validation is not None:
-        raise InputError(f"{given} has validation files ({held_out[0].name}); drop --validation, or take them out")
+        raise InputError(f"{given} has validation files ({held_out[0].name}); drop --validation, or remove them")
     words = "files with 'valid' in their names" if held_out else f"the last {share:g} of the documents"
     if validation is not None:
         held_out, words = files_of(Path(validation), output), "files of their own"
     kept_out = {path.resolve() for path in held_out}
     train = [path for path in files if path.resolve() not in kept_out]
-    require(bool(train), f"{given} has nothing but validation files; add files to train on")
+    require(bool(train), f"{given} has only validation files; add files to train on")
     return Sources(tuple(map(FileSource, train)), tuple(map(FileSource, held_out)), words)
 
 
@@ -135,12 +135,12 @@ def hub_hint(name: str) -> str:
 
 
 def is_validation(path: Path) -> bool:
-    """Whether the name of a file, or of a folder that it is in, has the word `valid` or `validation`."""
+    """Tell whether the name of a file or of a parent folder has the word `valid` or `validation`."""
     return any({"valid", "validation"} & set(re.split("[^a-z]+", part.lower())) for part in path.parts)
 
 
 def files_of(path: Path, without: Path | None = None) -> list[Path]:
-    """The file, or all files of a folder and its subfolders of a kind that can be read, sorted."""
+    """Return the file, or all readable files of a folder and its subfolders, sorted."""
     kinds = ", ".join(READERS)
     if path.is_dir():
         found = sorted(
@@ -154,5 +154,5 @@ def files_of(path: Path, without: Path | None = None) -> list[Path]:
         require(bool(found), f"{path} has no files to read; known kinds: {kinds}")
         return found
     require(path.exists(), f"there is no file or folder {path}; check the path")
-    require(path.suffix.lower() in READERS, f"{path} is of no kind that can be read; known kinds: {kinds}")
+    require(path.suffix.lower() in READERS, f"{path} is of an unknown kind; known kinds: {kinds}")
     return [path]

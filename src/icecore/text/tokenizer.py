@@ -1,4 +1,4 @@
-"""Byte-level BPE: trained on the train split alone, the same to the byte whenever it is trained on the same text."""
+"""Byte-level BPE, trained only on the train split; the same text gives the same tokenizer, byte for byte."""
 
 import codecs
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SMALLEST = 257  # every byte, and the end of a document
-LARGEST = 2**20  # the library makes room for so many before it begins
+LARGEST = 2**20  # the library allocates this many before it starts
 END_TOKEN = 0  # special tokens come first
 KIND = "byte-level BPE, parted as GPT-2 does"
 
 
 def train_tokenizer(documents: Iterable[str], vocabulary: int) -> "Tokenizer":
-    """A tokenizer of up to `vocabulary` tokens; fewer where the text has no more pairs to merge."""
+    """Train a tokenizer of up to `vocabulary` tokens; fewer if the text has no more pairs to merge."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -38,7 +38,7 @@ def train_tokenizer(documents: Iterable[str], vocabulary: int) -> "Tokenizer":
 
 
 def load_tokenizer(folder: Path) -> "Tokenizer":
-    """The tokenizer of a prepared folder."""
+    """Load the tokenizer of a prepared folder."""
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER
@@ -46,14 +46,14 @@ def load_tokenizer(folder: Path) -> "Tokenizer":
         raise InputError(f"{path} is missing; prepare the text again with --overwrite")
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises no narrower one
+    except Exception as error:  # the library raises nothing narrower
         raise InputError(f"{path} is damaged ({error}); prepare the text again with --overwrite") from error
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The character that stands for each byte inside a token; SOURCE: GPT-2's bytes_to_unicode.
+    """Return the byte of each character inside a token; SOURCE: GPT-2's bytes_to_unicode.
 
-    Printable characters of Latin-1 stand for themselves, the other bytes for characters from 256 on.
+    Printable Latin-1 characters stand for themselves, characters from 256 on for the other bytes.
     """
     shown = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in shown]
@@ -61,7 +61,7 @@ def byte_alphabet() -> dict[str, int]:
 
 
 def bytes_of_tokens(tokenizer: "Tokenizer") -> list[bytes]:
-    """The bytes that each token stands for; none for the end of a document."""
+    """Return the bytes of each token; none for the end of a document."""
     alphabet = byte_alphabet()
     names = {token: name for name, token in tokenizer.get_vocab().items()}
     return [
@@ -75,7 +75,7 @@ def token_type(vocabulary: int) -> np.dtype:
 
 
 class TextOfTokens:
-    """Text from tokens as they come: a character is given out when all of its bytes are there."""
+    """Streaming decoder: returns a character once all of its bytes have arrived."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
         self.bytes_of = bytes_of_tokens(tokenizer)
@@ -85,5 +85,5 @@ class TextOfTokens:
         return self.decoder.decode(self.bytes_of[token])
 
     def end(self) -> str:
-        """What is left: half a character is shown as a replacement character."""
+        """Return the rest; an incomplete character becomes a replacement character."""
         return self.decoder.decode(b"", final=True)

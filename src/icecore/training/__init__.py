@@ -1,4 +1,4 @@
-"""Training a population of seeds of one model on one task."""
+"""Train a population of seeds of one model on one task."""
 
 from icecore.errors import Interrupted
 from icecore.training.config import Phase, RunConfig, numbered

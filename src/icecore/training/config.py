@@ -1,4 +1,4 @@
-"""What a run is: a task, a model, how it starts, what trains in which phase, and which seeds. Frozen and hashed."""
+"""Configuration of a run: task, model, initial parameters, phases and seeds. Frozen and hashed."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from icecore.errors import InputError, require, unknown_name
 from icecore.models import MODELS, SHIPPED, Model, ModelDims, find_model, model_fields, trained_names
 from icecore.tasks import Task, make_task
 from icecore.training.identity import (
-    as_read,
-    found_again,
-    from_read,
+    from_json,
+    loadable_name,
     name_of,
     origin_of,
     recorded,
     require_unchanged,
     settings_of,
+    through_json,
 )
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
@@ -29,7 +29,7 @@ from icecore.training.training_config import MOST, TrainingConfig
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training: what trains, for how long and at what rate. Its optimizer begins afresh."""
+    """Phase of training: trainable parameters and training settings. Each phase has a new optimizer."""
 
     trainable: str = "embeddings"
     training: TrainingConfig = TrainingConfig()
@@ -44,7 +44,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One population: the same in everything but the seeds of the initial weights."""
+    """Configuration of one population, whose members differ only in the seed of their initial weights."""
 
     task: Task
     model: Model
@@ -65,7 +65,7 @@ class RunConfig:
         require(len(self.seeds) > 0, "a run needs at least one seed")
         require(
             all(type(seed) is int and seed >= 0 for seed in self.seeds),
-            f"seeds must be whole numbers from 0 on, got {list(self.seeds)[:5]}",
+            f"seeds must be whole numbers of at least 0, got {list(self.seeds)[:5]}",
         )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
         require(
@@ -92,7 +92,7 @@ class RunConfig:
         for phase in self.phases:
             trained_names(self.model, self.dims, phase.trainable)
         batches = {phase.training.batch for phase in self.phases}
-        require(len(batches) == 1, f"all phases must have one batch size, got {', '.join(map(str, sorted(batches)))}")
+        require(len(batches) == 1, f"all phases must share one batch size, got {', '.join(map(str, sorted(batches)))}")
         train_set = self.task.train_set()
         if train_set is not None:
             require(
@@ -103,34 +103,34 @@ class RunConfig:
 
     @property
     def trainable(self) -> str:
-        """What trains in the last phase, mostly the only one."""
+        """Return what trains in the last phase, usually the only one."""
         return self.phases[-1].trainable
 
     @property
     def training(self) -> TrainingConfig:
-        """How the last phase trains, mostly the only one."""
+        """Return the training settings of the last phase, usually the only one."""
         return self.phases[-1].training
 
     @property
     def steps(self) -> int:
-        """The steps of all phases."""
+        """Return the total number of steps of all phases."""
         return sum(phase.training.steps for phase in self.phases)
 
     @property
     def trained_names(self) -> list[str]:
-        """The parameters that train in any phase."""
+        """Return the parameters that train in any phase."""
         trained = {name for phase in self.phases for name in trained_names(self.model, self.dims, phase.trainable)}
         return [name for name in self.model.specs(self.dims) if name in trained]
 
     @property
     def parameter_counts(self) -> tuple[int, int]:
-        """How many parameters of one seed train in any phase, and how many never do."""
+        """Return per seed the number of parameters that train in any phase, and of those that never do."""
         specs = self.model.specs(self.dims)
         trained = sum(specs[name].size for name in self.trained_names)
         return trained, sum(spec.size for spec in specs.values()) - trained
 
     def initial(self, seed: int) -> dict[str, Tensor]:
-        """Return the parameters that a seed starts from, on the CPU."""
+        """Return a seed's initial parameters, on the CPU."""
         return self.start.parameters(self.model, self.dims, seed)
 
     def as_json(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class RunConfig:
             "model": {
                 "name": self.model.name,
                 **origin_of(self.model),
-                "settings": as_read(recorded(self.model, model_fields(type(self.model)))),
+                "settings": through_json(recorded(self.model, model_fields(type(self.model)))),
             },
             "positions": self.dims.n_positions,
             **({"phases": [first, *others]} if others else first),
@@ -158,7 +158,7 @@ class RunConfig:
 
     @staticmethod
     def from_json(value: dict[str, Any], folder: Path | None = None) -> "RunConfig":
-        """Read a config. A user's task and model are loaded from the copies that a run's folder holds."""
+        """Read a config. User-defined tasks and models are loaded from the copies in the run folder."""
         try:
             task = task_of(value["task"], folder)
             require("start" not in value, "the run starts from another run, which this version cannot load")
@@ -172,22 +172,22 @@ class RunConfig:
                 precision=value["precision"],
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"this is no config of a run ({type(error).__name__}: {error})") from error
+            raise InputError(f"this is not the config of a run ({type(error).__name__}: {error})") from error
 
     @property
     def run_id(self) -> str:
-        """Names the run: any change of the config gives another one."""
+        """Return the run's id, a hash of the config without paths."""
         return name_of(self.as_json())
 
 
 def numbered(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    """Return the seeds: 3 are 0, 1 and 2."""
+    """Return the seeds; 3 means 0, 1 and 2."""
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
 def task_of(value: Mapping[str, Any], folder: Path | None) -> Task:
-    settings = from_read(value["settings"]) | value.get("where", {})
-    name = found_again(value, "task", folder)
+    settings = from_json(value["settings"]) | value.get("where", {})
+    name = loadable_name(value, "task", folder)
     task = with_target(make_task(name, settings=settings))
     require_unchanged(value, task, name, "task")
     require(
@@ -198,12 +198,12 @@ def task_of(value: Mapping[str, Any], folder: Path | None) -> Task:
 
 
 def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
-    name = found_again(value, "model", folder)
+    name = loadable_name(value, "model", folder)
     if "file" not in value and name not in MODELS:
         raise InputError(
-            f"the run has the model '{name}', which is none of {', '.join(MODELS)}: put its class into "
-            "icecore.models.MODELS, in Python, before the run is loaded"
+            f"the run has the model '{name}', which is none of {', '.join(MODELS)}: register its "
+            "class in icecore.models.MODELS, in Python, before loading the run"
         )
-    model = find_model(name)(**from_read(value["settings"]))
+    model = find_model(name)(**from_json(value["settings"]))
     require_unchanged(value, model, name, "model")
     return model

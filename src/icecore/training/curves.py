@@ -1,4 +1,4 @@
-"""Loss and accuracy during training, drawn from a run's metrics."""
+"""Plot loss and accuracy curves from a run's metrics."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def draw_curves(metrics: Sequence[dict[str, Any]], seeds: Sequence[int], title: str) -> "Figure":
-    """Draw the training loss and the test accuracy against the step, a thin line per seed."""
+    """Plot training loss and test accuracy against the step, one thin line per seed."""
     figure = new_figure(7.2, 3.0)
     for panel, key, label, colour in zip(
         figure.subplots(1, 2), ("loss", "accuracy"), ("training loss", "test accuracy"), (BLUE, GREEN), strict=True

@@ -1,4 +1,4 @@
-"""What names a run: its config as JSON, with a hash of the user's code, and without where files lie."""
+"""Identity of a run: its config as JSON, with a hash of the user's code and without paths."""
 
 import dataclasses
 import functools
@@ -17,22 +17,22 @@ from icecore.tasks import Task
 from icecore.tasks.loading import setting_fields
 from icecore.user_code import hash_of
 
-UNNAMED = ("optimization", "settings")  # parts of a config that a difference does not name
-COPIES = {"task": "task.py", "model": "model.py"}  # of a user's files, in the folder of a run
+UNNAMED = ("optimization", "settings")  # sections of a config that `differences` does not name
+COPIES = {"task": "task.py", "model": "model.py"}  # copies of user files in a run folder
 
 
-def as_read(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON gives them back, tuples as lists, so that what is stored compares with what is made."""
+def through_json(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings after a JSON round trip (tuples become lists), to compare them with stored ones."""
     return json.loads(json.dumps(settings))
 
 
-def from_read(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as a task or model takes them: frozen, so what JSON has as a list was a tuple."""
+def from_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the lists of JSON back into tuples, which frozen tasks and models need."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
-    """The name of a task or model; of a user's, the class in the copy of its file, or else where that lay."""
+def loadable_name(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
+    """Return the name of a task or model; for a user's, `FILE.py:CLASS` of the run's copy, else of the original."""
     if "file" not in value:
         return value["name"]
     copy = None if folder is None else folder / COPIES[kind]
@@ -42,15 +42,15 @@ def found_again(value: Mapping[str, Any], kind: str, folder: Path | None) -> str
 def require_unchanged(value: Mapping[str, Any], made: Task | Model, name: str, kind: str) -> None:
     if value.get("source") != origin_of(made).get("source"):
         raise InputError(
-            f"{name} is not the {kind} of the run: {'the file' if 'file' in value else 'the class'} has changed; put "
-            "back what it was, or train again"
+            f"{name} is not the {kind} of the run: {'the file' if 'file' in value else 'the class'} has changed; "
+            "restore it, or train again"
         )
 
 
 def origin_of(made: Task | Model) -> dict[str, str | None]:
-    """Of a user's, its class, a hash of its file, and where that lay, which is no part of a run's name.
+    """Return class, source hash and file of a user's task or model; the file is not part of the run id.
 
-    Of one that Python has registered, a hash of the class's own text, as far as it can be had.
+    For a class registered in Python, return a hash of its source, if available.
     """
     if made.source_text is not None:
         return {"class": type(made).__name__, "source": hash_of(made.source_text), "file": made.source_file}
@@ -68,15 +68,15 @@ def text_of(made: type) -> str | None:
 
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:
-    """What a task is, and apart from it where its data lie, if they lie anywhere."""
+    """Return a task's settings and, separately, the paths of its data, if any."""
     fields = setting_fields(type(task))
     settings = recorded(task, [field for field in fields if not field.metadata.get("where")])
     where = recorded(task, [field for field in fields if field.metadata.get("where")])
-    return {"settings": as_read(settings)} | ({"where": as_read(where)} if where else {})
+    return {"settings": through_json(settings)} | ({"where": through_json(where)} if where else {})
 
 
 def recorded(made: Task | Model, fields: Sequence[dataclasses.Field]) -> dict[str, Any]:
-    """The values of these fields, but for those that came later and have their default."""
+    """Return the values of these fields, except later-added ones at their default."""
     values = ((field, getattr(made, field.name)) for field in fields)
     return {
         field.name: value for field, value in values if value != field.default or not field.metadata.get(ADDED_LATER)
@@ -84,12 +84,12 @@ def recorded(made: Task | Model, fields: Sequence[dataclasses.Field]) -> dict[st
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """A hash of a config as JSON, whatever the place of its data."""
+    """Return a hash of a JSON config without its paths."""
     return hashlib.sha256(json.dumps(without_place(config), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config as JSON, without where its data and a user's files lie."""
+    """Return a JSON config without the paths of data and user files."""
     return dict(config) | {
         part: {key: value for key, value in config.get(part, {}).items() if key not in PLACES} for part in COPIES
     }

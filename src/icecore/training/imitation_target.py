@@ -1,4 +1,4 @@
-"""The model that circuit imitation imitates: small, random, and made loud enough to have something to say."""
+"""Random target of circuit imitation, its weights scaled up so that outputs are not uniform."""
 
 import functools
 import math
@@ -18,14 +18,14 @@ from icecore.tasks.plain import RELEASED_SEED
 from icecore.training.precision import Precision
 
 LAYERS, HEADS = 3, 2  # SOURCE: section 6.2; heads from the released script
-MOST_VALUES = 1 << 25  # of one activation at once: 128 MiB, whatever the number of inputs
+MOST_VALUES = 1 << 25  # per activation: 128 MiB, for any number of inputs
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What the weights of a target are multiplied with, beside the unembedding's 100 / sqrt(width).
+    """Factors for a target's weights, besides the unembedding's 100 / sqrt(width).
 
-    Biases begin at 0, so a factor of theirs, of which the text speaks, would do nothing; there is none here.
+    The factor for biases that the text mentions is omitted: biases start at 0, so it has no effect.
     """
 
     base: Literal["released", "paper"]  # the initialization that is scaled
@@ -36,23 +36,23 @@ class Scaling:
     mlp_out: float
 
 
-# With three layers the MLP's matrices have .02 / sqrt(6) before, but for the scripts' input weights, which have .02.
+# Unscaled, with three layers, the MLP's matrices have .02 / sqrt(6), except the scripts' input weights, with .02.
 SCALINGS: dict[TargetInit, Scaling] = {
     # SOURCE: the released script: queries, keys and values to .2, the MLP's output projection to .4 / sqrt(6).
     "released": Scaling("released", q=10, k=10, v=10, mlp_in=1, mlp_out=20),
     # SOURCE: section 6.2: queries and keys to .2, all of the MLP to .4 / sqrt(6); values stay at .02.
     "text": Scaling("paper", q=10, k=10, v=1, mlp_in=20, mlp_out=20),
-    # SOURCE: appendix D.2.2: queries, keys and values "scaled up by 10x: changed to 0.4", which is 20 times .02; the
-    # number is taken here, not the factor. Else as the text: its 2 / sqrt(n) of the unembedding is .02 x 100 / sqrt(n).
+    # SOURCE: appendix D.2.2: queries, keys and values "scaled up by 10x: changed to 0.4", which is 20 times .02; we
+    # use the number, not the factor. Otherwise as in the text: the unembedding's 2 / sqrt(n) is .02 x 100 / sqrt(n).
     "appendix": Scaling("paper", q=20, k=20, v=20, mlp_in=20, mlp_out=20),
 }
 
 
 @dataclass(frozen=True)
 class Target:
-    """Token ids to log-probabilities at the last position, in float32 whatever the run's precision.
+    """Maps token ids to log-probabilities at the last position, in float32 for any precision of the run.
 
-    DIFFERS: our own random numbers, so another target of the same law.
+    DIFFERS: our own random numbers, so another target from the same distribution.
     """
 
     width: int
@@ -85,7 +85,7 @@ def target_network(target: Target, device: torch.device) -> tuple[Transformer, d
 
 
 def with_target(task: Task) -> Task:
-    """The same task; circuit imitation without a target gets the one of its `target_width` and `target_init`."""
+    """Return the task; circuit imitation without a target gets the one of its `target_width` and `target_init`."""
     if not isinstance(task, Imitation) or task.target is not None:
         return task
     return replace(task, target=Target(task.target_width, task.vocabulary, task.length, task.target_init))
@@ -93,9 +93,9 @@ def with_target(task: Task) -> Task:
 
 @dataclass(frozen=True)
 class TargetNumbers:
-    """What a target says, over random inputs, in nats: its entropy, how far the outputs of two inputs are apart.
+    """Statistics of a target on random inputs, in nats: output entropy, KL divergence between two inputs' outputs.
 
-    `uniform` and `mean_output` are how far its outputs are from answers that no input changes.
+    `uniform` and `mean_output` are the KL divergences of its outputs from these two constant answers.
     """
 
     init: TargetInit
@@ -107,12 +107,15 @@ class TargetNumbers:
 
 
 def target_numbers(task: Imitation, items: int) -> TargetNumbers:
-    """SOURCE: appendix D.2.2 reports the first two. Pairs are inputs of one half with those of the other."""
+    """Measure a target on random inputs; a pair has one input from each half.
+
+    SOURCE: appendix D.2.2 reports entropy and pairwise KL.
+    """
     require(items >= 2, f"pairs need at least 2 items, got {items}")
     drawn = task.outputs(with_target(task).draw(items // 2 * 2, make_generator(0, "target numbers")))
     first, second = drawn.chunk(2)
     entropy = float(entropies(drawn).mean())
-    mean = (mean_output(second), mean_output(first))  # of the other half: a mean is nearer to what it was taken over
+    mean = (mean_output(second), mean_output(first))  # of the other half: a mean is closer to its own samples
     return TargetNumbers(
         task.target_init,
         task.target_width,

@@ -1,4 +1,4 @@
-"""Training, evaluation and their result."""
+"""Training loop, evaluation and results."""
 
 import contextlib
 import itertools
@@ -34,9 +34,9 @@ from icecore.user_code import reraise_user_error
 
 @dataclass(frozen=True)
 class Progress:
-    """What a progress callback gets: after `step` steps, each seed's loss, and its accuracy when measured.
+    """Argument of a progress callback: each seed's loss after `step` steps, and its accuracy when measured.
 
-    While accuracy is measured, `evaluated` is the share of the items that is done.
+    During an evaluation, `evaluated` is the fraction of items done.
     """
 
     step: int
@@ -49,20 +49,20 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-EVALUATION_SHARE = 0.2  # of the time of a run whose user has not said how often to evaluate
+EVALUATION_SHARE = 0.2  # of a run's time, unless the user sets `evaluate_every`
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """How often to log, evaluate and save, in steps. They do not change training.
+    """Intervals of logging, evaluation and checkpoints, in steps. They do not affect training.
 
-    The best loss of a language model is the best of those that were measured.
+    The best loss of a language model is the best measured one.
     """
 
     log_every: int
     evaluate_every: int
     checkpoint_every: int
-    evaluation_share: float | None = None  # of the time, at most; None: evaluations are never skipped
+    evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
 
     @staticmethod
     def of(steps: int, log: int | None, evaluate: int | None, checkpoint: int | None) -> "Intervals":
@@ -76,7 +76,7 @@ class Intervals:
         )
 
     def next_stop(self, step: int, end: int) -> int:
-        """Return the next step after `step`, up to `end`, at which there is something to do."""
+        """Return the next step after `step`, up to `end`, at which to log, evaluate or save."""
         every = (self.log_every, self.evaluate_every, self.checkpoint_every)
         return min(end, *((step // often + 1) * often for often in every))
 
@@ -94,9 +94,9 @@ def train_run(
     micro: MicroBatches = MicroBatches(),
     probes: Mapping[str, Probe] | None = None,
 ) -> tuple[dict[str, Any], Population, list[dict[str, Any]]]:
-    """Train a population to the end, from its last checkpoint if there is one.
+    """Train a population to the end, resuming from its last checkpoint if there is one.
 
-    Return the result, the population, and a row for each step that was logged. Only rank 0 has the folder.
+    Return the result, the population and one row per logged step. Only rank 0 has the folder.
     """
     configure_process()
     remember_source()
@@ -131,7 +131,7 @@ def train_run(
                 if is_interrupted:
                     kept = "" if folder is None else f", saved in {folder.path}"
                     raise Interrupted(f"interrupted after step {step}{kept}")
-        if not on_test:  # the last checkpoint was that of the last step
+        if not on_test:  # resumed after the last step
             on_rows = evaluating(on_progress, config.steps, config.steps, trainer.steps.loss.tolist(), test)
             on_test = evaluate(trainer.population, config.task, test, on_rows)
         result = on_test | result_of(config, trainer.population, device)
@@ -147,7 +147,7 @@ def train_run(
 
 
 class Trainer:
-    """A population in training: the steps taken, its phase, the data, and where it is saved."""
+    """State of training: population, phase, step, data and run folder."""
 
     def __init__(
         self,
@@ -167,16 +167,16 @@ class Trainer:
             Precision(config.precision),
             initial=config.initial,
         )
-        # Several processes meet in every step, and would wait for each other where one captures a graph.
+        # Processes synchronize in every step: while one captures a graph, the others would wait.
         is_alone = micro.parallel.processes == 1
         self.captures = device.type == "cuda" and population.engine.capturable and is_alone
         stream = Stream(config.task, config.training.batch, config.data_seed, device)
         self.batches = BatchStream(stream, population.engine, bucketed=self.captures, micro=micro)
-        self.rows: list[dict[str, Any]] = []  # what was measured after each step that was logged
+        self.rows: list[dict[str, Any]] = []  # metrics of each logged step
         self.step = 0
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
-        self.evaluations: list[float] = []  # how long each took, in seconds
+        self.evaluations: list[float] = []  # seconds of each
         self.begin_phase(0, population)
         self.restore()
         self.first_step = self.step
@@ -200,13 +200,13 @@ class Trainer:
 
     @property
     def seconds(self) -> float:
-        """The time of training so far, that before a kill included as far as it was saved."""
+        """Return the training time so far, including the saved time before a resume."""
         return self.seconds_before + time.monotonic() - self.started
 
     def has_time_to_evaluate(self, intervals: Intervals, test: Batch) -> bool:
-        """Tell whether another evaluation keeps within its share of the time.
+        """Tell whether another evaluation stays within its share of the time.
 
-        The first one is estimated as half the time of as many training steps: it has no backward pass.
+        The first is estimated at half the time of training on as many items: it has no backward pass.
         """
         if intervals.evaluation_share is None:
             return True
@@ -232,7 +232,7 @@ class Trainer:
                 self.replay.take([slot.step(index) for index in range(slot.index, end)])
                 self.step += end - slot.index
             if self.step == until or self.batches.is_last_of_block(self.step - 1):
-                self.batches.look_ahead()  # while a GPU is busy with what it was given
+                self.batches.look_ahead()  # while the GPU runs the queued steps
 
     def refuse_non_finite(self) -> None:
         bad = self.steps.first_bad_step
@@ -270,7 +270,7 @@ class Trainer:
             self.folder.append_metrics(row)
 
     def save(self) -> None:
-        """Write a checkpoint. A loss is that of the weights before its step, so the weights are checked too."""
+        """Write a checkpoint. A step's loss is measured before its update, so the weights are checked too."""
         for name, values in self.population.trained.items():
             if not bool(values.isfinite().all()):
                 raise self.not_finite(f"{name} is not finite after step {self.step}")
@@ -279,13 +279,13 @@ class Trainer:
             self.folder.save_checkpoint(self.step, self.seconds, self.state())
 
     def state(self) -> dict[str, Tensor]:
-        """Return views of what a checkpoint holds: this phase's values and moments, and what earlier phases trained."""
+        """Return views of a checkpoint's tensors: this phase's values and moments, and what earlier phases trained."""
         frozen = self.population.frozen
         kept = {f"kept/{name}": frozen[name] for name in self.config.trained_names if name in frozen}
         return self.steps.state() | kept
 
     def restore(self) -> None:
-        """Load the last checkpoint, if there is one. A phase's last step belongs to it, not to the next."""
+        """Load the last checkpoint, if there is one. A phase's last step belongs to that phase, not to the next."""
         tensors: Mapping[str, Tensor] = {}
         if self.folder is not None:
             checkpoint = self.folder.load_checkpoint()
@@ -311,9 +311,9 @@ class Trainer:
             self.steps.set_state(self.step - self.phase_begin, state)
 
     def best(self, at_the_end: list[float]) -> dict[str, list[float]]:
-        """For language modeling, return each seed's least validation loss among those measured, and after which step.
+        """Return each seed's lowest measured validation loss and its step, for language modeling.
 
-        For other tasks the end of training counts.
+        Other tasks are scored at the end of training.
         """
         if not isinstance(self.config.task, Language):
             return {}
@@ -326,9 +326,9 @@ class Trainer:
 def evaluate(
     population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
 ) -> dict[str, list[float]]:
-    """Return each seed's accuracies, by name, and its loss, in all units; `on_rows` gets the number of rows done."""
+    """Return each seed's accuracies by name and its loss in all units; `on_rows` gets the number of rows done."""
     dims, longest, largest = population.dims, batch.tokens.shape[1], int(batch.tokens.max())
-    require(longest <= dims.n_positions, f"the model has {dims.n_positions} positions, and items {longest} tokens")
+    require(longest <= dims.n_positions, f"the model has {dims.n_positions} positions, but items have {longest} tokens")
     require(largest < dims.vocab_size, f"the model knows tokens up to {dims.vocab_size - 1}, not {largest}")
     return measured(task, batch, *predict(population, batch, on_rows=on_rows))
 
@@ -349,7 +349,7 @@ def measured(
 def evaluating(
     on_progress: ProgressCallback | None, step: int, steps: int, loss: list[float], test: Batch
 ) -> Callable[[int], None] | None:
-    """Return a function that reports how far an evaluation is: for a wide model on a CPU it takes minutes."""
+    """Return a callback that reports evaluation progress: a wide model on a CPU takes minutes."""
     if on_progress is None:
         return None
 
@@ -366,7 +366,7 @@ def refuse_non_finite_result(result: dict[str, Any]) -> None:
 
 
 def result_of(config: RunConfig, population: Population, device: torch.device) -> dict[str, Any]:
-    """Return what a result has beside what was measured on test items."""
+    """Return the parts of a result that are not measured on the test set."""
     trained, frozen = config.parameter_counts
     train_set = config.task.train_set() if config.task.test_split == "separate" else None
     on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
@@ -392,13 +392,13 @@ def out_of_memory(config: RunConfig) -> InputError:
     batch, seeds = config.training.batch, len(config.seeds)
     way_out = f"--batch {batch // 2}" if batch > 1 else "a smaller model"
     if seeds > 1:
-        way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (and the others after them), or {way_out}"
+        way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (then the others), or {way_out}"
     return InputError(f"out of memory with batch {batch} and {seeds} seed{'s' * (seeds > 1)}: try {way_out}")
 
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event instead of breaking into a step; a second one breaks in after all."""
+    """Defer Ctrl-C: the first sets the event instead of interrupting a step, the second interrupts."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield event

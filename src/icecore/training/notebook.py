@@ -1,4 +1,4 @@
-"""Progress of training in a notebook, where nobody sees standard error."""
+"""Show training progress in a notebook, where standard error is not seen."""
 
 import contextlib
 import statistics
@@ -13,7 +13,7 @@ SECONDS = 0.5  # between two updates
 
 @contextlib.contextmanager
 def notebook_progress(label: str) -> Iterator[ProgressCallback | None]:
-    """Yield a callback that shows a line of progress below the cell, or None outside of notebooks."""
+    """Yield a callback that shows a progress line below the cell, or None outside of notebooks."""
     show = updating_display()
     if show is None:
         yield None
@@ -38,7 +38,7 @@ def notebook_progress(label: str) -> Iterator[ProgressCallback | None]:
 
 
 def updating_display() -> Callable[[str], None] | None:
-    """Return a function that replaces one line of a notebook's output; None where there is no notebook."""
+    """Return a function that replaces one line of a notebook's output; None outside of notebooks."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if type(shell).__name__ != "ZMQInteractiveShell":
         return None

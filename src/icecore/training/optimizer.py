@@ -1,4 +1,4 @@
-"""AdamW with each seed's clipping, on long vectors: in one pass by a kernel on a GPU, by torch's own elsewhere."""
+"""AdamW with gradient clipping per seed, on flat vectors: a fused kernel on a GPU, torch's own elsewhere."""
 
 from dataclasses import dataclass
 
@@ -9,33 +9,33 @@ from torch import Tensor
 from icecore.models.engines.devices import has_kernels
 from icecore.training.training_config import TrainingConfig
 
-BETAS, EPSILON = (0.9, 0.999), 1e-8  # SOURCE: torch's defaults, which the released scripts have
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # SOURCE: torch's defaults, as in the released scripts
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What an update reads and writes, each (seed, value)."""
+    """Tensors of an update, each (seed, value)."""
 
     value: Tensor
     gradient: Tensor
     mean: Tensor
     square: Tensor
-    rounded: Tensor | None  # follows the values, in the type to compute with
+    rounded: Tensor | None  # copy of the values in the compute dtype
     decays: bool
 
 
 class AdamW:
-    """The rule. What it needs of a step is on the device, so that steps can be captured in a graph."""
+    """AdamW. Its schedule is on the device, so that steps can be captured in a graph."""
 
     def __init__(self, training: TrainingConfig, device: torch.device) -> None:
         self.weight_decay, self.largest_norm = training.weight_decay, training.clip
-        self.schedule = torch.tensor(  # rate, and what makes up for moments that began at 0
+        self.schedule = torch.tensor(  # learning rate and bias corrections
             [(training.lr_at(step), *(1 - beta ** (step + 1) for beta in BETAS)) for step in range(training.steps)],
             device=device,
         )
 
     def update(self, vectors: Vectors, norms: Float[Tensor, "vector seed"], step: Int64[Tensor, ""]) -> None:
-        """Update in place. `norms` are of all gradients, which are clipped together."""
+        """Update in place. `norms` cover all gradients, which are clipped together."""
         if has_kernels(vectors.value):
             from icecore.training.step_kernels import adamw
 
@@ -45,7 +45,7 @@ class AdamW:
             self.plain_update(vectors, norms, step)
 
     def plain_update(self, vectors: Vectors, norms: Float[Tensor, "vector seed"], step: Int64[Tensor, ""]) -> None:
-        """The reference of the kernel."""
+        """Update with torch: the reference for the kernel."""
         vectors.gradient.mul_(clip_factors(norms, self.largest_norm)[:, None])
         torch._fused_adamw_(  # pyright: ignore[reportPrivateImportUsage]
             [vectors.value],
@@ -71,5 +71,5 @@ def norms_of(gradients: list[Float[Tensor, "seed _"]]) -> Float[Tensor, "vector 
 
 
 def clip_factors(norms: Float[Tensor, "vector seed"], largest: float) -> Float[Tensor, " seed"]:
-    """What each seed's gradient is multiplied with to have a norm of at most `largest`."""
+    """Return the factor that clips each seed's gradient to a norm of at most `largest`."""
     return (largest / (torch.linalg.vector_norm(norms, dim=0) + 1e-6)).clamp(max=1.0)

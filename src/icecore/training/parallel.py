@@ -1,4 +1,4 @@
-"""Data parallel training by `torchrun`: each process computes a part of every batch, and all take the same step."""
+"""Data-parallel training with `torchrun`: each process computes a part of every batch, and all take the same step."""
 
 import atexit
 import os
@@ -34,7 +34,7 @@ class Parallel:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes; the others are silent."""
+        """Tell whether this is rank 0, the only process that writes."""
         return self.rank == 0
 
     def add(self, tensors: Iterable[Tensor]) -> None:
@@ -44,7 +44,7 @@ class Parallel:
                 dist.all_reduce(tensor)
 
     def is_true_anywhere(self, flag: bool, device: torch.device) -> bool:
-        """Return the same answer in all processes at the same step, so that none waits for one that stopped."""
+        """Tell whether the flag is set in any process; all get the same answer, so none waits for one that stopped."""
         if self.processes == 1:
             return flag
         found = torch.tensor(float(flag), device=device)
@@ -70,7 +70,7 @@ class Parallel:
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """How a batch is divided: over processes, and within each into what fits its memory."""
+    """Division of a batch over processes, and within each into parts that fit in memory."""
 
     parallel: Parallel = Parallel()
     accumulate: int = 1
@@ -84,11 +84,11 @@ class MicroBatches:
 
     @property
     def local_indices(self) -> range:
-        """This process's parts of a batch."""
+        """Return the indices of this process's parts."""
         return range(self.parallel.rank * self.accumulate, (self.parallel.rank + 1) * self.accumulate)
 
     def rows_of(self, batch: int) -> int:
-        """Return the rows of one part."""
+        """Return the number of rows per part."""
         require(
             batch % self.total == 0,
             f"a batch of {batch} cannot be divided into {self.parallel.processes} processes x {self.accumulate} parts; "

@@ -1,4 +1,4 @@
-"""Many seeds of one model as one program. Only parameters have a seed axis; a batch serves all seeds."""
+"""Many seeds of one model, computed together. Only parameters have a seed axis; all seeds share the batch."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -14,20 +14,20 @@ from icecore.tasks import Batch
 from icecore.training.batches import prepare_batch
 from icecore.training.precision import Precision
 
-CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds in one pass: more would only take more memory
+CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds per pass: more only takes more memory
 ROWS_EVALUATED_AT_ONCE = 500
-TOKENS_EVALUATED_AT_ONCE = 2**14  # at least: short sequences go more at once, 262,144 pairs in 32 parts
+TOKENS_EVALUATED_AT_ONCE = 2**14  # at least: short sequences get more rows, 262,144 pairs take 32 parts
 LOGITS_EVALUATED_AT_ONCE = 2**26
 
-Initial = Callable[[int], Mapping[str, Tensor]]  # the parameters that a seed begins with, on any device
+Initial = Callable[[int], Mapping[str, Tensor]]  # from a seed to its initial parameters, on any device
 
 
 class Population:
-    """The parameters of several seeds, stacked, in two dicts: what trains and what is frozen.
+    """Stacked parameters of several seeds, in two dicts: `trained` and `frozen`.
 
-    What trains are views of two long vectors per seed, `values[True]` with weight decay and `values[False]` without,
-    so that clipping and the optimizer see one tensor each. Where a trained body is computed with in another type,
-    `rounded` are these vectors in that type.
+    Trained parameters are views of two flat vectors per seed, `values[True]` with weight decay and `values[False]`
+    without, so that clipping and the optimizer see one tensor each. If a trained body computes in another dtype,
+    `rounded` holds these vectors in that dtype.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Population:
         ]
 
     def parts_of(self, values: Float[Tensor, "seed value"], decays: bool) -> dict[str, Float[Tensor, "seed ..."]]:
-        """Return long vectors, such as `values[decays]`, as views of the parameters that they consist of."""
+        """Return views of flat vectors, such as `values[decays]`, by parameter."""
         specs = [self.specs[name] for name in self.names[decays]]
         parts = values.split([spec.size for spec in specs], dim=1)
         return {
@@ -85,7 +85,7 @@ class Population:
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Set the parameters that are among `tensors`."""
+        """Set the parameters named in `tensors`."""
         for name, value in {**self.trained, **self.frozen}.items():
             if name in tensors:
                 value.copy_(tensors[name])
@@ -95,16 +95,16 @@ class Population:
 
     @torch.no_grad()
     def round_values(self) -> None:
-        """Update the rounded copies after values were set from outside."""
+        """Update the rounded copies after the values were set."""
         for decays, rounded in self.rounded.items():
             rounded.copy_(self.values[decays])
 
     def parameters(self, index: int) -> dict[str, Tensor]:
-        """Return the parameters of one seed, to read; to change some, `load` them."""
+        """Return one seed's parameters; change them only with `load`."""
         return {name: value[index] for name, value in {**self.trained, **self.frozen}.items()}
 
     def copy(self, trainable: str | None = None, engine: type[Engine] | None = None) -> "Population":
-        """Return a copy with the same parameters, of which other parts train or which another engine computes."""
+        """Return a copy with the same parameters, but another trainable set or engine."""
         of_seed = {seed: self.parameters(index) for index, seed in enumerate(self.seeds)}
         dtype = next(iter(self.trained.values())).dtype
         return Population(
@@ -120,7 +120,7 @@ class Population:
         )
 
     def prepare(self, batch: Batch) -> ModelBatch:
-        """Prepare all of a batch as one step of this population's engine."""
+        """Prepare a whole batch as one step of this population's engine."""
         return prepare_batch(self.engine, self.dims.vocab_size, batch)
 
     def logits(self, batch: ModelBatch) -> Float[Tensor, "seed query vocab"]:
@@ -129,9 +129,9 @@ class Population:
 
 
 class Group:
-    """Seeds that are computed at once: all of narrow models, one by one of wide ones.
+    """Seeds computed in one pass: all seeds of a narrow model, one of a wide model.
 
-    `leaves` are what is computed with of what trains: its values or, in another type, their rounded copies.
+    `leaves` are the trained parameters in the compute dtype: the values or their rounded copies.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class Group:
     def losses_and_gradients(
         self, batch: ModelBatch, share: Float[Tensor, ""] | None = None
     ) -> tuple[Float[Tensor, " seed"], dict[str, Tensor]]:
-        """Return each seed's mean loss over scored positions, times `share`, and the gradients of leaves it depends on.
+        """Return each seed's mean loss over scored positions, times `share`, and the gradients of the leaves used.
 
-        Where the engine names its unembedding, the logits of many positions never exist all at once.
+        If the engine names its unembedding, logits are computed in chunks of positions.
         """
         network, targets = self.network, batch.targets
         if network.unembedding is not None and targets.log_probs is None:
@@ -179,13 +179,13 @@ class Group:
 
 
 def gradients_of(values: Tensor, by_values: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the gradients of those leaves that the values depend on."""
+    """Return the gradients of the leaves that the values depend on."""
     found = torch.autograd.grad(values, list(leaves.values()), by_values, allow_unused=True)
     return {name: gradient for name, gradient in zip(leaves, found, strict=True) if gradient is not None}
 
 
 def losses(logits: Float[Tensor, "seed query vocab"], targets: Targets) -> Float[Tensor, " seed"]:
-    """Return each seed's mean over scored positions."""
+    """Return each seed's mean loss over scored positions."""
     return (losses_of_each(logits, targets) * targets.weight).sum(dim=-1) / targets.weight.sum()
 
 
@@ -207,12 +207,12 @@ def predict(
 ) -> tuple[Tensor, Tensor]:
     """Return each seed's argmax at scored positions (0 elsewhere), as (seed, batch, seq), and its loss.
 
-    `on_rows` is called with the number of rows that are done.
+    `on_rows` is called with the number of rows done.
     """
     seeds, width = len(population.seeds), batch.tokens.shape[1]
     predictions = torch.zeros((seeds, batch.tokens.numel()), dtype=torch.int64, device=batch.tokens.device)
     total = torch.zeros(seeds, device=batch.tokens.device)
-    for start, part in in_parts(population, batch, rows_at_once):
+    for start, part in in_chunks(population, batch, rows_at_once):
         with population.precision.in_matrix_products():
             prepared = population.prepare(part)
             logits = population.logits(prepared)
@@ -232,7 +232,7 @@ def scored_losses(
 ) -> Float[Tensor, "seed scored"]:
     """Return each seed's loss at every scored position, row by row, as training computes it."""
     found = torch.zeros((len(population.seeds), batch.tokens.numel()), device=batch.tokens.device)
-    for start, part in in_parts(population, batch, rows_at_once):
+    for start, part in in_chunks(population, batch, rows_at_once):
         with population.precision.in_matrix_products():
             prepared = population.prepare(part)
             each = losses_of_each(population.logits(prepared), prepared.targets)
@@ -242,8 +242,8 @@ def scored_losses(
     return found[:, batch.scored.flatten()]
 
 
-def in_parts(population: Population, batch: Batch, rows_at_once: int | None) -> Iterator[tuple[int, Batch]]:
-    """Yield parts of a batch that are evaluated at once, each with its first row."""
+def in_chunks(population: Population, batch: Batch, rows_at_once: int | None) -> Iterator[tuple[int, Batch]]:
+    """Yield the parts of a batch to evaluate at once, each with the index of its first row."""
     if rows_at_once is None:
         logits_of_row = len(population.seeds) * population.dims.vocab_size * int(batch.scored.sum(dim=1).max())
         by_tokens = max(ROWS_EVALUATED_AT_ONCE, TOKENS_EVALUATED_AT_ONCE // batch.tokens.shape[1])

@@ -1,4 +1,4 @@
-"""The precision that the body computes in. Trained parameters, optimizer and loss are float32 throughout."""
+"""Precision of the body. Trained parameters, optimizer and loss are always float32."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from icecore.models import Model
 class Precision(StrEnum):
     fp32 = "fp32"
     tf32 = "tf32"  # matrix products round their inputs to 10 bits of mantissa
-    bf16 = "bf16"  # the body's weights and activations have 7; the unembedding computes in tf32
+    bf16 = "bf16"  # the body's weights and activations have 7 bits; the unembedding computes in tf32
 
     @property
     def dtype(self) -> torch.dtype:
@@ -24,7 +24,7 @@ class Precision(StrEnum):
         """Set how float32 matrix products round while the block runs."""
         before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
         torch.set_float32_matmul_precision("highest" if self is Precision.fp32 else "high")
-        torch.backends.cudnn.allow_tf32 = self is not Precision.fp32  # of LSTMs
+        torch.backends.cudnn.allow_tf32 = self is not Precision.fp32  # for LSTMs
         try:
             yield
         finally:
@@ -33,7 +33,7 @@ class Precision(StrEnum):
 
 
 def pick_precision(name: str, device: torch.device, model: Model | None = None) -> Precision:
-    """Return the precision; `auto` is fp32 on the CPU, where nothing is faster, and the model's fastest on a GPU."""
+    """Return the precision; `auto` is fp32 on the CPU, where it is fastest, and the model's fastest on a GPU."""
     if name == "auto":
         fastest = Precision.bf16 if model is None else Precision(model.engine.precisions[-1])
         return fastest if device.type == "cuda" else Precision.fp32

@@ -1,4 +1,4 @@
-"""Each task's settings of training, as released and as in the paper."""
+"""Training settings per task, of the released scripts and of the paper."""
 
 from typing import Any, Literal
 
@@ -21,16 +21,16 @@ TRAINING: dict[str, dict[str, Any]] = {
     "memorization": {"steps": 168_000, "batch": 2**15},  # 21,000 epochs of 8 batches
     "language": {"batch": 20, "lr": 6e-4, "weight_decay": 0.1},
 }
-EPOCHS = 5  # SOURCE: appendix D.3; of language. DIFFERS: the script has a dropout of .1, the text and we have none.
-# DIFFERS: the memorization script means lr 1e-3 for a transformer, but compares a string literal and always
-# takes 5e-3; it also has another weight decay than the text.
+EPOCHS = 5  # SOURCE: appendix D.3; for language. DIFFERS: the script uses dropout .1, the text and we use none.
+# DIFFERS: the memorization script intends lr 1e-3 for a transformer, but compares a string literal and always
+# uses 5e-3; its weight decay also differs from the text's.
 MEMORIZATION = {
     "released": {"lr": 5e-3, "weight_decay": 1e-4},
     "paper": {"lr": 1e-3, "weight_decay": 1e-3},
 }
-LSTM_LR = {"released": 1e-3, "paper": 5e-3}  # DIFFERS: the script keeps 1e-3 unless told otherwise
+LSTM_LR = {"released": 1e-3, "paper": 5e-3}  # DIFFERS: the script defaults to 1e-3
 
-# What the paper trains where it says nothing else.
+# The paper's default models.
 MODEL: dict[str, dict[str, Any]] = {
     "memorization": {"width": 128},
     "imitation": {"width": 256, "layers": 3},  # SOURCE: released script
@@ -40,12 +40,12 @@ MODEL_OF_TEXT: dict[str, dict[str, Any]] = {"imitation": {"width": 512}}  # SOUR
 
 
 def source_of(preset: str) -> Literal["released", "paper"]:
-    """Whose training a preset has: a task's own presets are trained as the scripts do."""
+    """Return the source of a preset's training settings; a task's own presets use the scripts'."""
     return "paper" if preset == "paper" else "released"
 
 
 def preset_training(task: Task, model: Model, preset: str, batch: int | None = None) -> TrainingConfig:
-    """The preset's, where it depends on the batch for this one."""
+    """Return the preset's training settings; for language, the steps depend on the batch."""
     values: dict[str, Any] = dict(TRAINING.get(task.name, {}))
     source = source_of(preset)
     if model.name == "lstm":
@@ -58,14 +58,14 @@ def preset_training(task: Task, model: Model, preset: str, batch: int | None = N
 
 
 def epochs_in_steps(epochs: float, task: Language, batch: int) -> int:
-    """How many steps feed as many tokens as the train split has, so many times."""
+    """Return the number of steps that train on `epochs` times the tokens of the train split."""
     return max(1, round(epochs * len(task.tokens_of("train")) / (batch * task.window)))
 
 
 def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str, Any]:
-    """Settings of the model that the preset gives; the paper's initialization differs from the scripts'.
+    """Return the preset's model settings; the paper's initialization differs from the scripts'.
 
-    A model of the user's own has none: its fields may mean something else.
+    A user-defined model gets none: its fields may mean something else.
     """
     if model_class not in SHIPPED:
         return {}
@@ -77,7 +77,7 @@ def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str,
 
 
 def preset_dims(task: Task, positions: int | None = None) -> ModelDims:
-    """The paper's number of positions where it suffices for the task, else as many as the task needs."""
+    """Return the paper's number of positions, or more if the task needs more."""
     if positions is None:
         positions = max(POSITIONS.get(task.name, 0), task.max_length)
     return ModelDims(task.vocab_size, positions)

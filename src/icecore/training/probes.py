@@ -1,4 +1,4 @@
-"""Measurements that evaluations carry with them: functions of a model, its parameters and test items."""
+"""Probes: functions of a model, its parameters and test items, run at every evaluation."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -14,12 +14,12 @@ from icecore.user_code import reraise_user_error
 
 ITEMS = 1_000  # of the test set, at most
 
-# From a model, one seed's parameters and test items to a number, or to several by name.
+# Maps a model, one seed's parameters and test items to a number, or to several by name.
 Probe = Callable[[Model, dict[str, Tensor], Batch], float | Mapping[str, float]]
 
 
 def named_probes(probes: Mapping[str, Probe] | Iterable[Probe]) -> dict[str, Probe]:
-    """Return the probes by name; functions are called by their own."""
+    """Return the probes by name, by default the function's own."""
     named: list[tuple[str, Any]] = (
         [(str(name), probe) for name, probe in probes.items()]
         if isinstance(probes, Mapping)
@@ -28,12 +28,12 @@ def named_probes(probes: Mapping[str, Probe] | Iterable[Probe]) -> dict[str, Pro
     for name, probe in named:
         require(callable(probe), f"a probe must be a function of (model, parameters, batch); {name} is {probe!r}")
     found: dict[str, Probe] = dict(named)
-    require(len(found) == len(named), "two probes have one name: give them as a dict, {name: function}")
+    require(len(found) == len(named), "two probes have the same name: give them as a dict, {name: function}")
     return found
 
 
 def probe_all(probes: Mapping[str, Probe], population: Population, test: Batch) -> dict[str, list[float]]:
-    """Return every number that the probes give, one per seed. A probe cannot change what trains."""
+    """Return the probes' numbers, one per seed. Probes get copies, so they cannot change the run."""
     found: dict[str, list[float]] = {}
     for index in range(len(population.seeds)):
         for name, probe in probes.items():
@@ -48,7 +48,7 @@ def probe_all(probes: Mapping[str, Probe], population: Population, test: Batch) 
 
 
 def finite_numbers(given: Any, name: str) -> dict[str, float]:
-    """Return what a user's function gave as finite numbers by name; a number alone has the function's name."""
+    """Return a user function's result as finite numbers by name; a single number gets the function's name."""
     found = {}
     for key, value in (given if isinstance(given, Mapping) else {name: given}).items():
         try:
@@ -56,6 +56,6 @@ def finite_numbers(given: Any, name: str) -> dict[str, float]:
         except (TypeError, ValueError, RuntimeError):  # torch raises the last for a tensor of several numbers
             kind = type(value).__name__
             raise InputError(f"{name} must give a number, or a dict of them; it gave a {kind} for {key}") from None
-        require(math.isfinite(found[str(key)]), f"{name} gave {value} for {key}, which is no finite number")
+        require(math.isfinite(found[str(key)]), f"{name} gave {value} for {key}, which is not finite")
     require(bool(found), f"{name} must give a number, or a dict of them; it gave none")
     return found

@@ -1,4 +1,4 @@
-"""Steps captured in CUDA graphs: several steps per replay, without work or waiting on the host in between."""
+"""Steps captured in CUDA graphs: several steps per replay, without host work or synchronization in between."""
 
 import itertools
 from typing import Any
@@ -11,7 +11,7 @@ from icecore.training.steps import Steps, copy_all
 
 
 class Replay:
-    """Takes steps by graphs, one for each size of the inputs and each number of steps; they share their memory."""
+    """Takes steps with CUDA graphs, one per input size and number of steps, which share a memory pool."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
@@ -19,7 +19,7 @@ class Replay:
         self.pool = torch.cuda.graph_pool_handle()
 
     def take(self, each: list[list[ModelBatch]]) -> None:
-        """Take some steps, each in one or more parts, all of one size."""
+        """Take steps, each in one or more parts, all of the same size."""
         key = len(each), len(each[0]), *each[0][0].inputs.size()
         if key not in self.graphs:
             self.graphs[key] = Captured(self.steps, each, self.pool)
@@ -27,7 +27,7 @@ class Replay:
 
 
 class Captured:
-    """One graph: some steps on inputs that are copied into static buffers."""
+    """CUDA graph of some steps, on inputs copied into static buffers."""
 
     def __init__(self, steps: Steps, each: list[list[ModelBatch]], pool: Any) -> None:
         self.each = [[fixed(part) for part in parts] for parts in each]
@@ -35,7 +35,7 @@ class Captured:
         step, bad = int(steps.step), steps.first_bad_step.clone()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # libraries and kernels set themselves up in a first call
+        with torch.cuda.stream(side):  # warm-up: libraries and kernels initialize in their first call
             steps.take(*self.each[0])
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
@@ -51,7 +51,7 @@ class Captured:
 
 
 def fixed(batch: ModelBatch) -> ModelBatch:
-    """Clone what a step reads into static buffers; the flat indices are not read."""
+    """Clone the tensors that a step reads into static buffers; the flat indices are not read."""
     inputs, targets = batch.inputs.fixed(), batch.targets
     log_probs = None if targets.log_probs is None else targets.log_probs.clone()
     return ModelBatch(inputs, Targets(targets.flat_indices, targets.tokens.clone(), inputs.weight, log_probs))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class TrainedRun:
-    """A trained population of seeds and its result."""
+    """Trained population of seeds and its result."""
 
     config: RunConfig
     result: dict[str, Any]
@@ -53,16 +53,16 @@ class TrainedRun:
 
     @property
     def accuracy(self) -> list[float]:
-        """Test accuracy at the end of training, one per seed."""
+        """Return the test accuracy at the end of training, one per seed."""
         return self.result["accuracy"]
 
     def parameters(self, seed: int) -> dict[str, Tensor]:
-        """Return the parameters of one of its seeds, to read."""
+        """Return one seed's parameters. Do not modify them."""
         return self.population.parameters(index_of(seed, self.config.seeds))
 
     @torch.no_grad()
     def predict(self, prompt: str | Sequence[int], top: int = 1) -> dict[int, list[tuple[str, float]]]:
-        """Return each seed's `top` most likely next tokens after a prompt, in words, with their probabilities.
+        """Return each seed's `top` most likely next tokens after a prompt, as words, with their probabilities.
 
         The prompt is in the task's notation, `"a 1 b 2 a"`, or a list of tokens.
         """
@@ -79,14 +79,14 @@ class TrainedRun:
         return found
 
     def plot(self) -> "Figure":
-        """Draw the training loss, and test accuracy where it was measured, against the step; a line per seed."""
+        """Plot training loss and measured test accuracy against the step, one line per seed."""
         from icecore.training.curves import draw_curves
 
         return draw_curves(self.metrics, self.config.seeds, repr(self))
 
 
 def index_of(seed: int, seeds: tuple[int, ...]) -> int:
-    """Return the place of a seed among those of a run."""
+    """Return the index of a seed among those of a run."""
     require(seed in seeds, f"the run has the seeds {list(seeds)}, not {seed}")
     return seeds.index(seed)
 
@@ -117,15 +117,15 @@ def train(
 ) -> TrainedRun:
     """Train `seeds` networks at once. Training settings (steps, batch, lr, ...) default to the preset's.
 
-    `task` is a task or the name of one of ours. `trainable` names roles, with commas or as a list; all else is frozen.
-    With `out`, the run is saved under it, in a folder named by its config; a complete run is loaded, not repeated.
-    `resume` continues an unfinished run of this config; None does so if there is one. `accumulate` computes every
-    batch in so many parts, which takes less memory and changes nothing else. Started by `torchrun`, each process
-    computes its part of every batch, and the first one saves the run.
+    `task` is a task or the name of a built-in one. `trainable` lists roles, as a list or separated by commas; all
+    other parameters are frozen. With `out`, the run is saved there, in a folder named by its config; a complete run is
+    loaded, not repeated. `resume` continues an unfinished run of this config; None does so if there is one.
+    `accumulate` splits every batch into this many parts, which saves memory and changes nothing else. Under
+    `torchrun`, each process computes its part of every batch, and rank 0 saves the run.
 
-    `phases` train different parts one after the other, each with an optimizer of its own:
+    `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
-    functions of (model, parameters, test items) whose numbers are recorded with every evaluation, in `metrics`.
+    functions of (model, parameters, test items); `metrics` records their numbers at every evaluation.
     """
     where = pick_device(device)
     task, model = checked_task(task, preset), checked_model(model)
@@ -151,7 +151,7 @@ def train(
 
 
 def checked_task(task: Task | str, preset: str = "released") -> Task:
-    """Return the task, or make the one of this name; say what is wrong with anything else."""
+    """Return the task, or make the one of this name; raise for anything else."""
     if isinstance(task, str):
         return make_task(task, preset)
     if isinstance(task, type) and issubclass(task, Task):
@@ -170,7 +170,7 @@ def checked_model(model: Model) -> Model:
 
 
 def checked_trainable(trainable: str | Sequence[str]) -> str:
-    """Return roles with commas between them."""
+    """Return the roles, joined by commas."""
     names = [trainable] if isinstance(trainable, str) else list(trainable)
     require(
         bool(names) and all(isinstance(name, str) for name in names),
@@ -196,7 +196,7 @@ def train_config(
     require_sound(config)
     micro = MicroBatches(Parallel.join(device), accumulate)
     for batch in batch_sizes(config.task.train_set(), config.training.batch):
-        micro.rows_of(batch)  # or say that it cannot be divided, before there is a folder
+        micro.rows_of(batch)  # raises, before a folder is created, if it cannot be divided
     if out is None:
         return TrainedRun(config, *train_run(config, device, intervals, None, with_body, on_progress, micro, probes))
     require_loadable(config)
@@ -211,7 +211,7 @@ def train_config(
         )
     try:
         with folder.begun(config, resume, overwrite):
-            if folder.is_complete:  # another process was quicker
+            if folder.is_complete:  # another process finished it first
                 return replace(load_run(folder, device), config=config)
             trained = train_run(config, device, intervals, folder, with_body, on_progress, micro, probes)
             return TrainedRun(config, *trained, folder.path)
@@ -233,7 +233,7 @@ def config_of(
     phases: Sequence[Mapping[str, Any]] = (),
     **training: Any,
 ) -> RunConfig:
-    """Return the checked config of what `train` would train."""
+    """Return the checked config that `train` would train."""
     task = with_target(task)
     base = vars(preset_training(task, model, preset, training.get("batch")))
 
@@ -277,7 +277,7 @@ def require_sound(config: RunConfig) -> None:
 
 
 def answers_come_later(test: Batch) -> bool:
-    """Tell whether answers may stand after a scored position, where a model that looks ahead would read them."""
+    """Tell whether answers may follow a scored position, where a model that looks ahead could read them."""
     columns = torch.arange(test.scored.shape[1])
     last = torch.where(test.scored, columns, -1).max(dim=1).values
     later = test.tokens[columns > last[:, None]]
@@ -289,19 +289,19 @@ def require_loadable(config: RunConfig) -> None:
     task, model = config.task, config.model
     require(
         task.source_text is not None or type(task) is TASKS.get(task.name),
-        f"a saved run must find {type(task).__name__} again: put the class into a file of its own and make the "
+        f"a saved run must be able to load {type(task).__name__}: put the class into its own file and make the "
         f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
     )
     require(
         model.source_text is not None or model.name in MODELS,
-        f"a saved run must find {type(model).__name__} again: make it from its file, with "
+        f"a saved run must be able to load {type(model).__name__}: make it from its file, with "
         f"icecore.models.find_model('FILE.py:{type(model).__name__}'), or register it, with "
         f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or train without out",
     )
 
 
 def pick_device(name: str) -> torch.device:
-    """Return the device; `auto` is the GPU where there is one."""
+    """Return the device; `auto` is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():

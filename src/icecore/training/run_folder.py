@@ -1,4 +1,4 @@
-"""A run on disk: config first, checkpoints on the way, the result last. Its presence means complete."""
+"""Run on disk: first the config, then checkpoints, last the result, whose presence means complete."""
 
 import contextlib
 import dataclasses
@@ -35,7 +35,7 @@ CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "result.json",
 )
 FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
-# What the commands read of every result.
+# Keys that the commands read from every result.
 READ = (
     "accuracy",
     "loss",
@@ -50,7 +50,7 @@ READ = (
 
 
 class RunFolder:
-    """The files of one run. Every file but the metrics is written whole; metrics grow line by line."""
+    """Files of one run. All writes are atomic, except that metrics are appended line by line."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -69,7 +69,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def begun(self, config: RunConfig, resume: bool | None, overwrite: bool) -> Iterator[None]:
-        """The folder of this run, and nobody else's while the block runs; a killed process gives it back."""
+        """Begin the run and lock its folder while the block runs; a killed process releases the lock."""
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose another --out")
         new = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
@@ -103,15 +103,15 @@ class RunFolder:
                 raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
             if resume is False and not self.is_complete:
                 raise InputError(
-                    f"{self.path} holds an unfinished run; add --resume to go on with it, or --overwrite to start again"
+                    f"{self.path} holds an unfinished run; add --resume to continue it, or --overwrite to start again"
                 )
-            if stored != config.as_json():  # the data lie elsewhere by now
+            if stored != config.as_json():  # paths have changed
                 write_json(self.path / CONFIG, config.as_json())
             return
         if resume is True and not self.is_begun:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
         if not self.is_begun and any(path.name not in COPIES.values() for path in self.path.iterdir()):
-            raise InputError(f"{self.path} holds files that are no run's; choose another --out")
+            raise InputError(f"{self.path} holds files that do not belong to a run; choose another --out")
         if self.is_begun:
             for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
                 (self.path / name).unlink(missing_ok=True)
@@ -126,15 +126,15 @@ class RunFolder:
         write_json(self.path / CONFIG, config.as_json())
 
     def nearest(self, config: RunConfig) -> str:
-        """Of the runs beside this one, how the one that is most like it differs."""
+        """Describe how the most similar run in the same folder differs."""
         candidates = []
         for path in sorted(self.path.parent.glob(f"*/{CONFIG}")):
-            with contextlib.suppress(InputError):  # a damaged one is not this run
+            with contextlib.suppress(InputError):  # damaged
                 candidates.append(differences(read_config(path.parent), config.as_json()))
         if not candidates:
             return "there is no run yet"
         closest = min(candidates, key=len)
-        return f"of the runs there, the nearest has another config ({'; '.join(closest[:3])})"
+        return f"the most similar run there has another config ({'; '.join(closest[:3])})"
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         try:
@@ -142,10 +142,10 @@ class RunFolder:
                 stream.write(json.dumps(row) + "\n")
         except OSError as error:
             reason = error.strerror or error
-            raise InputError(f"cannot write {self.path / METRICS}: {reason}; free it, then --resume") from error
+            raise InputError(f"cannot write {self.path / METRICS}: {reason}; fix this, then --resume") from error
 
     def metrics(self) -> Iterable[dict[str, Any]]:
-        """The rows written so far; a last line that was cut off is left out."""
+        """Yield the rows written so far; skip a truncated last line."""
         path = self.path / METRICS
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
             with contextlib.suppress(ValueError, RecursionError):
@@ -162,7 +162,7 @@ class RunFolder:
         save_tensors(self.path / CHECKPOINT, tensors, {"step": step, "seconds": seconds})
 
     def load_checkpoint(self) -> tuple[int, float, dict[str, Tensor]] | None:
-        """After which step, how many seconds that took, and what the steps go on from."""
+        """Return the step, the seconds of training so far and the tensors to resume from, if there is a checkpoint."""
         if not (self.path / CHECKPOINT).exists():
             return None
         tensors, notes = load_tensors(self.path / CHECKPOINT)
@@ -170,9 +170,9 @@ class RunFolder:
         return step, float(notes.get("seconds", 0.0)), tensors
 
     def finish(self, config: RunConfig, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
-        """Write the weights, then the result, then drop the checkpoint: killed in between, a run resumes as before.
+        """Write the weights, then the result, then delete the checkpoint: a run killed in between can still resume.
 
-        What never trained is made again from the seeds, unless `with_body`.
+        Frozen parameters are saved only `with_body`; otherwise they are regenerated from the seeds.
         """
         everything, trained = {**population.trained, **population.frozen}, config.trained_names
         tensors = everything if with_body else {name: everything[name] for name in trained}
@@ -182,9 +182,9 @@ class RunFolder:
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def extract(self, seeds: tuple[int, ...], out: Path, half: bool = False) -> "RunFolder":
-        """Copy some seeds into a run of its own under `out`.
+        """Copy some seeds into a new run under `out`.
 
-        `half` stores 16 bits per number, of which 11 are exact: an answer on the edge may change.
+        `half` stores float16, with 11 significant bits: near-ties may be decided differently.
         """
         config = self.complete_config()
         missing = [seed for seed in seeds if seed not in config.seeds]
@@ -201,12 +201,12 @@ class RunFolder:
         if half:
             require(
                 not notes.get("with_body"),
-                f"{self.path} holds its body too, which stays as it is; keep it without --half",
+                f"{self.path} was saved with its body, which --half would change; extract it without --half",
             )
             tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
-        require(kept.path.resolve() != self.path.resolve(), f"{self.path} has these seeds and no others")
-        require(not kept.is_begun, f"{kept.path} is there already; choose another --out, or remove it first")
+        require(kept.path.resolve() != self.path.resolve(), f"{self.path} already has exactly these seeds")
+        require(not kept.is_begun, f"{kept.path} already exists; choose another --out, or remove it first")
         with filled_whole(kept.path) as path:
             RunFolder(path).write_config(dataclasses.replace(config, seeds=seeds))
             with write_whole(path / METRICS) as stream:
@@ -217,7 +217,7 @@ class RunFolder:
         return kept
 
     def result(self) -> dict[str, Any]:
-        """What was measured at the end of training."""
+        """Return the measurements at the end of training."""
         result = read_json(self.path / RESULT)
         result = with_new_names(result) if isinstance(result, dict) else {}
         missing = [name for name in READ if name not in result]
@@ -229,7 +229,7 @@ class RunFolder:
 
     def complete_config(self) -> RunConfig:
         if not self.is_begun:
-            raise InputError(f"{self.path} is no run: it has no {CONFIG}")
+            raise InputError(f"{self.path} is not a run: it has no {CONFIG}")
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         try:
@@ -238,7 +238,7 @@ class RunFolder:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
 
     def with_its_data(self, value: Any) -> Any:
-        """A config whose data, where they are not found from here, are looked for from the folders above the run."""
+        """Return the config; data paths that do not exist from here are looked up from the folders above the run."""
         try:
             where = dict(value["task"]["where"])
         except (KeyError, TypeError, ValueError):
@@ -250,7 +250,7 @@ class RunFolder:
         return {**value, "task": {**value["task"], "where": where}}
 
     def load(self, device: torch.device) -> tuple[RunConfig, Population]:
-        """The run's config and its trained population; the frozen body is made again, and checked."""
+        """Return the run's config and trained population; the frozen body is regenerated and checked."""
         config = self.complete_config()
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
@@ -268,12 +268,12 @@ class RunFolder:
         population.load(tensors)
         made = body_digests(population, trained)
         digests = noted(self.path / WEIGHTS, notes, "body_sha256", list)
-        require(len(digests) == len(made), f"{self.path / WEIGHTS} is of {len(digests)} seeds, {CONFIG} of {len(made)}")
+        require(len(digests) == len(made), f"{self.path / WEIGHTS} has {len(digests)} seeds, {CONFIG} has {len(made)}")
         for seed, ours, stored in zip(config.seeds, made, digests, strict=True):
             if ours != stored:
                 raise InputError(
-                    f"the frozen body of seed {seed} made here (SHA-256 {ours[:12]}) is not the one of {self.path} "
-                    f"({stored[:12]}): another version of torch makes other random numbers; use the versions in "
+                    f"the frozen body of seed {seed} regenerated here (SHA-256 {ours[:12]}) is not that of {self.path} "
+                    f"({stored[:12]}): torch versions differ in their random numbers; use the versions in "
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
@@ -283,25 +283,25 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(folder / CONFIG)
     is_config = isinstance(config, dict) and all(isinstance(config.get(part), dict) for part in COPIES)
     is_config = is_config and all(isinstance(phase.get("optimization"), dict) for phase in phases_of(config))
-    require(is_config, f"{folder / CONFIG} is damaged: it is no run's config; delete the folder")
+    require(is_config, f"{folder / CONFIG} is damaged: it is not the config of a run; delete the folder")
     return config
 
 
 def phases_of(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the phases of a config as JSON: it is its only one, or lists them."""
+    """Return the phases of a JSON config, which is itself the only phase or lists several."""
     phases = config.get("phases", [config])
     are_phases = isinstance(phases, list) and bool(phases) and all(isinstance(phase, dict) for phase in phases)
     return phases if are_phases else [{}]
 
 
 def halved(name: str, value: Tensor) -> Tensor:
-    """Cast to float16, or say that a value overflows."""
+    """Cast to float16; raise if a value overflows."""
     result = value.half()
-    require(bool(result.isfinite().all()), f"{name} has values beyond float16's 65,504; keep it without --half")
+    require(bool(result.isfinite().all()), f"{name} has values beyond float16's 65,504; extract it without --half")
     return result
 
 
 def body_digests(population: Population, trained: Collection[str]) -> list[str]:
-    """Return for each seed the SHA-256 of all that never trained."""
+    """Return the SHA-256 of each seed's parameters that never trained."""
     frozen = {name: value for name, value in population.frozen.items() if name not in trained}
     return [digest((name, value[index]) for name, value in frozen.items()) for index in range(len(population.seeds))]

@@ -1,4 +1,4 @@
-"""Where a run's parameters come from: its own seeds."""
+"""Initial parameters of a run, drawn from its own seeds."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -10,20 +10,20 @@ from icecore.models import Model, ModelDims, initialize
 
 @runtime_checkable
 class Start(Protocol):
-    """How the parameters of a seed begin. It is part of a run's config, and so of its id."""
+    """Source of a seed's initial parameters. It is part of the run's config, and so of its id."""
 
     def parameters(self, model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
         """Return the seed's initial parameters, on the CPU."""
         ...
 
     def as_json(self) -> dict[str, Any] | None:
-        """Return what the config records; None leaves it out."""
+        """Return the config's entry, or None to leave it out."""
         ...
 
 
 @dataclass(frozen=True)
 class FromSeed:
-    """Parameters are drawn as the model's specs say, from the run's own seeds. Left out of the config's JSON."""
+    """Initialization by the model's specs, from the run's own seeds. Left out of the config's JSON."""
 
     def parameters(self, model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
         return initialize(model, dims, seed)

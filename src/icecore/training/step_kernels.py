@@ -1,4 +1,4 @@
-"""Two kernels for what a step does after its gradients, on a GPU; their references are in `optimizer` and `steps`."""
+"""Triton kernels for the end of a step, after its gradients; their references are in `optimizer` and `steps`."""
 
 import triton
 import triton.language as tl
@@ -26,7 +26,7 @@ def adamw_kernel(
         norm = tl.load(norms + vector * seeds + seed)
         squares += norm * norm
     factor = largest / (tl.sqrt(squares) + 1e-6)
-    factor = tl.where(factor > 1.0, 1.0, factor)  # not a minimum, which would lose NaN
+    factor = tl.where(factor > 1.0, 1.0, factor)  # a minimum would lose NaN
     g = tl.load(gradient + at, mask=here) * factor
     m = tl.load(mean + at, mask=here)
     m += new1 * (g - m)
@@ -51,7 +51,7 @@ def adamw(
     betas: tuple[float, float],
     epsilon: float,
 ) -> None:
-    """Clipping, AdamW, and the copy in the type to compute with, in one pass."""
+    """Clip, apply AdamW and write the copy in the compute dtype, in one pass."""
     seeds, count = vectors.value.shape
     rounds = vectors.rounded is not None
     adamw_kernel[(triton.cdiv(count, BLOCK), seeds)](
@@ -75,9 +75,9 @@ def end_step_kernel(step, loss, first_bad_step, seeds, NEVER: tl.constexpr, PADD
 def end_step(
     step: Int64[Tensor, ""], loss: Float[Tensor, " seed"], first_bad_step: Int64[Tensor, " seed"], never: int
 ) -> None:
-    """The step is noted for seeds whose loss is not finite for the first time, and goes on by one."""
+    """Record the step for seeds whose loss is not finite for the first time, then increment it."""
     (seeds,) = loss.shape
-    # One warp, in which the step is read before it is written.
+    # One warp, so that the step is read before it is written.
     end_step_kernel[(1,)](
         step, loss, first_bad_step, seeds, NEVER=never, PADDED=triton.next_power_of_2(seeds), num_warps=1
     )

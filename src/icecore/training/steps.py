@@ -1,4 +1,4 @@
-"""One training step, on any device: losses and gradients of each group of seeds, clipping, AdamW."""
+"""Training step, on any device: losses and gradients of each group of seeds, clipping, AdamW."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ NEVER = -1
 
 
 class Steps:
-    """A population and its optimizer. All that a step reads or writes is on the device, so that it can be captured."""
+    """Population and its optimizer. All state of a step is on the device, so that it can be captured in a graph."""
 
     def __init__(self, population: Population, training: TrainingConfig, parallel: Parallel = Parallel()) -> None:
         self.population, self.parallel = population, parallel
@@ -35,7 +35,7 @@ class Steps:
         self.first_bad_step: Int64[Tensor, " seed"] = torch.full_like(self.loss, NEVER, dtype=torch.int64)
 
     def take(self, *parts: ModelBatch) -> None:
-        """One step of all seeds, on a batch in one or more parts. `loss` is then each seed's loss before it."""
+        """Take one step of all seeds on one or more parts of a batch; `loss` becomes each seed's loss before it."""
         shares = self.loss_weights(parts)
         for group in self.population.groups:
             for index, (part, share) in enumerate(zip(parts, shares, strict=True)):
@@ -48,7 +48,7 @@ class Steps:
         self.end()
 
     def end(self) -> None:
-        """Note the step of seeds whose loss is not finite for the first time, and count the step."""
+        """Record the step for seeds whose loss is not finite for the first time, then increment it."""
         if has_kernels(self.step):
             from icecore.training.step_kernels import end_step
 
@@ -57,13 +57,13 @@ class Steps:
             self.plain_end()
 
     def plain_end(self) -> None:
-        """The reference of the kernel."""
+        """End the step with torch: the reference for the kernel."""
         newly_bad = ~self.loss.isfinite() & (self.first_bad_step == NEVER)
         self.first_bad_step.copy_(torch.where(newly_bad, self.step, self.first_bad_step))
         self.step += 1
 
     def loss_weights(self, parts: Sequence[ModelBatch]) -> list[Float[Tensor, ""] | None]:
-        """Return each part's share of what is scored in the whole batch; None: all of it."""
+        """Return each part's share of the batch's scored positions; None for a single part."""
         if len(parts) == 1 and self.parallel.processes == 1:
             return [None]
         weights = [part.targets.weight.sum() for part in parts]
@@ -76,7 +76,7 @@ class Steps:
         places = [self.gradient_of[name][group.seeds] for name in gradients]
         if is_first:
             self.loss[group.seeds] = loss
-            for name in self.gradient_of.keys() - gradients.keys():  # what this batch does not use
+            for name in self.gradient_of.keys() - gradients.keys():  # not used by this batch
                 self.gradient_of[name][group.seeds].zero_()
             copy_all(places, list(gradients.values()))
         else:
@@ -84,7 +84,7 @@ class Steps:
             torch._foreach_add_(places, list(gradients.values()))  # pyright: ignore[reportPrivateImportUsage]
 
     def state(self) -> dict[str, Tensor]:
-        """Return views of what a checkpoint holds beside the step: values and both moments, by name."""
+        """Return views of a checkpoint's tensors: values and both moments, by name."""
         views = {f"value/{name}": value for name, value in self.population.trained.items()}
         for kind, moments in (("mean", self.means), ("square", self.squares)):
             for decays, moment in moments.items():
@@ -101,7 +101,7 @@ class Steps:
 
 
 def copy_all(places: list[Tensor], values: list[Tensor]) -> None:
-    """Copy many tensors, those of one type by one launch."""
+    """Copy many tensors, with one launch per dtype."""
     by_type: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for place, value in zip(places, values, strict=True):
         for members, member in zip(by_type.setdefault(value.dtype, ([], [])), (place, value), strict=True):

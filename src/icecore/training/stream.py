@@ -1,4 +1,4 @@
-"""The data of every step, as a pure function of the data seed and the step: resuming needs no generator's state."""
+"""Training data of every step, a pure function of the data seed and the step: resuming needs no generator state."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from icecore.tasks.check import checked_sample
 from icecore.training.batches import prepare_batches
 from icecore.training.parallel import MicroBatches
 
-BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # a block of a stream has about so many
-EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # a block of epochs
+BLOCK_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 21}  # about, per block of sampled data
+EPOCHS_TOKENS = {"cpu": 1 << 20, "cuda": 1 << 23}  # at most, per block of epochs
 MOST_EPOCHS = 64
-STREAM_GROUP = 2  # steps of a group: the size of the largest is that of all
-EPOCH_GROUP = 10  # of finite sets, whose steps hardly differ
-BATCHES_MULTIPLE = 10  # a block of a stream has a multiple of so many batches
+STREAM_GROUP = 2  # steps per group, all of the size of the largest
+EPOCH_GROUP = 10  # for finite sets, whose steps differ little
+BATCHES_MULTIPLE = 10  # batches per block of sampled data are a multiple of this
 
 
 @dataclass(frozen=True)
 class StepSlot:
-    """Where a step is: at `index` of `batches`, in a group of steps from `begin` to `end` of one size."""
+    """Location of a step: `index` in `batches`, within the group of equally sized steps from `begin` to `end`."""
 
     batches: ModelBatches
     index: int
@@ -40,7 +40,7 @@ def batch_sizes(train_set: Batch | None, batch: int) -> tuple[int, int]:
 
 
 class Stream:
-    """The training batches by step. Endless data are drawn in blocks; finite sets are shuffled every epoch.
+    """Training batches by step. Unlimited data are sampled in blocks; finite sets are shuffled every epoch.
 
     SOURCE: an epoch's last batch is smaller, as in the released scripts.
     """
@@ -65,7 +65,7 @@ class Stream:
         return self.epochs * self.batches_per_epoch
 
     def batch_at(self, step: int) -> Batch:
-        """Return the batch as the task gives it."""
+        """Return the task's batch for a step."""
         index, place = divmod(step, self.batches_per_block)
         if index != self.block_index or self.block is None:
             self.block_index, self.block = index, self.make_block(index)
@@ -75,7 +75,7 @@ class Stream:
         return self.block[epoch][begin:end]
 
     def make_block(self, index: int) -> list[Batch]:
-        """Return the epochs of a block; a block of endless data has one."""
+        """Return the epochs of a block; a block of sampled data has one."""
         generator = make_generator(self.data_seed, "train", index, device=self.device)
         if self.items is None:
             return [checked_sample(self.task, self.batches_per_epoch * self.batch, generator)]
@@ -84,16 +84,14 @@ class Stream:
         return [self.items[order] for order in bits.argsort(dim=1)]  # ties: one in 2^40 epochs
 
 
-Block = tuple[
-    ModelBatches | None, ModelBatches | None
-]  # steps of full batches, and those of an epoch's smaller last one
+Block = tuple[ModelBatches | None, ModelBatches | None]  # full batches, and the smaller last batches of epochs
 
 
 class BatchStream:
-    """Every step's batch, prepared for an engine; a stream's blocks are prepared as a whole.
+    """Batches by step, prepared for an engine one block at a time.
 
-    With `bucketed`, a few steps in a row have the same size, and sizes are rounded up so that they repeat: a captured
-    graph needs that. Otherwise every step has the size it needs.
+    With `bucketed`, groups of consecutive steps have the same size, and sizes are rounded up so that they repeat, for
+    captured graphs. Otherwise every step has the size it needs.
     """
 
     def __init__(
@@ -107,7 +105,7 @@ class BatchStream:
         self.block_index = -1
         self.full: ModelBatches | None = None
         self.last: ModelBatches | None = None
-        # Its many small kernels go first: they take little, and waited for, they would hold up the next block.
+        # High priority: its many small kernels are cheap, and waiting for them would delay the next block.
         self.side = torch.cuda.Stream(priority=-1) if stream.device.type == "cuda" else None
         self.ahead: tuple[int, Block, torch.cuda.Event] | None = None
         self.last_use: torch.cuda.Event | None = None
@@ -127,8 +125,8 @@ class BatchStream:
         return StepSlot(self.full, first + place, begin, min(begin + group, first + self.full_batches), self.micro)
 
     def take_block(self, index: int) -> Block:
-        """Return a block: the one made ahead, or a new one."""
-        self.full = self.last = None  # before the next is made: two would take twice the memory
+        """Return the block made ahead, or a new one."""
+        self.full = self.last = None  # before the next is made: two take twice the memory
         ahead, self.ahead = self.ahead, None
         if self.side is None:
             return self.make(self.stream.make_block(index))
@@ -141,7 +139,7 @@ class BatchStream:
         return ahead[1]
 
     def look_ahead(self) -> None:
-        """On a GPU, make the next block while the steps of this one run, on a stream of its own."""
+        """Make the next block on a separate CUDA stream while this block's steps run; do nothing on a CPU."""
         if self.side is not None and self.ahead is None:
             self.ahead = self.make_ahead(self.block_index + 1)
 
@@ -151,7 +149,7 @@ class BatchStream:
     def make_ahead(self, index: int) -> tuple[int, Block, torch.cuda.Event]:
         assert self.side is not None
         with torch.cuda.stream(self.side):
-            if self.last_use is not None:  # of memory that is given back, by the steps of the block before
+            if self.last_use is not None:  # of freed memory, by the steps of the previous block
                 self.side.wait_event(self.last_use)
             block, ready = self.make(self.stream.make_block(index)), torch.cuda.Event()
             ready.record(self.side)
@@ -159,7 +157,7 @@ class BatchStream:
 
     @property
     def full_batches(self) -> int:
-        """How many an epoch has."""
+        """Return the number of full batches per epoch."""
         return self.stream.batches_per_epoch - (self.stream.last_batch < self.stream.batch)
 
     def make(self, epochs: list[Batch]) -> Block:

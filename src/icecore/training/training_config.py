@@ -1,4 +1,4 @@
-"""How parameters are trained: AdamW with warm-up and a schedule."""
+"""Training settings: AdamW with warm-up and a schedule."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Literal
 
 from icecore.errors import require, require_choices
 
-MOST = 10_000_000  # steps, or items of a batch: more would be silent for minutes, and then out of memory
+MOST = 10_000_000  # steps, or items per batch: more would run silently for minutes, then out of memory
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class TrainingConfig:
     steps: int = 10_000
     batch: int = 1_000
     lr: float = 1e-3
-    weight_decay: float = 1e-3  # of matrices, embeddings among them; not of biases and norms
+    weight_decay: float = 1e-3  # for matrices, including embeddings; not for biases and norms
     warmup_steps: int = 500
     schedule: Literal["cosine", "constant"] = "cosine"
     clip: float = 1.0  # gradient norm of each seed
@@ -30,12 +30,12 @@ class TrainingConfig:
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
             require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
-        require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large one, such as 1e9, clips nothing")
+        require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large value, such as 1e9, disables it")
         require_choices(self)
 
     @property
     def advice(self) -> str | None:
-        """A warning if the settings look like a mistake, else None."""
+        """Return a warning if the settings look like a mistake, else None."""
         if self.warmup_steps < self.steps:
             return None
         reached = self.lr * (self.steps - 1) / self.warmup_steps
@@ -45,7 +45,7 @@ class TrainingConfig:
         )
 
     def lr_at(self, step: int) -> float:
-        """Return the rate of step 0, 1, ...; SOURCE: Hugging Face's cosine schedule, whose first step has rate 0."""
+        """Return the learning rate of a step. SOURCE: Hugging Face's cosine schedule, whose step 0 has rate 0."""
         if step < self.warmup_steps:
             return self.lr * step / self.warmup_steps
         if self.schedule == "constant":

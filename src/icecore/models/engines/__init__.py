@@ -1,8 +1,8 @@
-"""How training computes models fast. Each engine computes what its model's `logits` gives, which is its reference.
+"""Engines: fast computation of models in training. The reference of each is its model's `logits`.
 
-`base.py` is the protocol, `reference.py` the engine of any model as it is written. `transformer.py` computes whole
-windows (`windows.py`) or, where sequences share prefixes, each distinct prefix once (`prefix_tree.py` finds them,
-`prefix_index.py` is the index of a step, `prefixes.py` computes by it). `lstm.py` packs sequences by time.
+`base.py` is the protocol; `reference.py` runs any model as written. `transformer.py` computes whole windows
+(`windows.py`) or, where sequences share prefixes, each distinct prefix once (`prefix_tree.py` finds them,
+`prefix_index.py` indexes a step, `prefixes.py` computes with the index). `lstm.py` packs sequences by time.
 """
 
 from icecore.models.engines.base import Batches, Engine, ModelBatch, ModelBatches, Targets

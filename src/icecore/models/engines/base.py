@@ -1,9 +1,9 @@
-"""The protocol between a model and training: how a batch is prepared, and what is computed from it.
+"""The protocol between models and training: prepare batches, and compute logits from them.
 
 engine = model.engine                                  # a class
 batches = engine.prepare(Batches(...))                 # many steps at once
 network = engine(model, parameters, dtype)             # bound to the stacked parameters of some seeds
-network.logits(batches.step(0).inputs)                 # (seed, query, vocab), at the scored positions alone
+network.logits(batches.step(0).inputs)                 # (seed, query, vocab), at the scored positions only
 """
 
 import abc
@@ -23,7 +23,7 @@ Bound = TypeVar("Bound", bound=Model)
 
 @dataclass(frozen=True)
 class Batches:
-    """Consecutive steps of one batch size, as a task gives them."""
+    """Consecutive steps of one batch size, as the task makes them."""
 
     tokens: Int64[Tensor, "step batch seq"]
     targets: Int64[Tensor, "step batch seq"]
@@ -37,18 +37,18 @@ class Batches:
 
 @dataclass(frozen=True)
 class Targets:
-    """What the logits are compared with, in their order; of one step, or of many with one more axis in front."""
+    """Targets of one step in the order of the logits, or of many steps with a leading step axis."""
 
-    flat_indices: Int64[Tensor, "*step query"]  # into the flattened batch; of many steps, into all of them
+    flat_indices: Int64[Tensor, "*step query"]  # into the flattened batch, or into all flattened steps
     tokens: Int64[Tensor, "*step query"]
     weight: Float[Tensor, "*step query"]  # 0 where nothing is scored
-    log_probs: Float[Tensor, "*step query vocab"] | None = None  # a distribution to imitate, in place of the tokens
+    log_probs: Float[Tensor, "*step query vocab"] | None = None  # a distribution to imitate instead of the tokens
 
     @staticmethod
     def at(
         flat_indices: Int64[Tensor, "step query"], weight: Float[Tensor, "step query"], batches: Batches
     ) -> "Targets":
-        """Gather the targets of all steps; `flat_indices` count through the steps."""
+        """Gather the targets of all steps; `flat_indices` index all flattened steps."""
         log_probs = batches.target_log_probs
         if log_probs is not None:
             log_probs = log_probs.flatten(0, 1)[flat_indices // batches.tokens.shape[2]]
@@ -59,12 +59,12 @@ class Targets:
         return Targets(self.flat_indices[index], self.tokens[index], self.weight[index], log_probs)
 
     def read(self) -> list[Tensor]:
-        """Return the tensors that a captured step reads, but for the weight, which the inputs hold."""
+        """Return the tensors that a captured step reads, except the weight, which the inputs hold."""
         return [self.tokens] if self.log_probs is None else [self.tokens, self.log_probs]
 
 
 class Inputs(Protocol):
-    """What a network reads of one step. Only an engine that is `capturable` must have all of these."""
+    """Network inputs of one step. Only a `capturable` engine needs all of these members."""
 
     @property
     def weight(self) -> Float[Tensor, " query"]: ...
@@ -84,7 +84,7 @@ class Inputs(Protocol):
 
 @dataclass(frozen=True)
 class ModelBatch:
-    """One step, prepared: what the network reads, and what its logits are compared with."""
+    """One prepared step: the network's inputs and targets."""
 
     inputs: Any
     targets: Targets
@@ -92,7 +92,7 @@ class ModelBatch:
 
 @runtime_checkable
 class ModelBatches(Protocol):
-    """Consecutive steps, prepared."""
+    """Consecutive prepared steps."""
 
     def __len__(self) -> int: ...
 
@@ -100,14 +100,14 @@ class ModelBatches(Protocol):
 
 
 class Engine(abc.ABC, Generic[Bound]):
-    """Computes some seeds of a model at once, at scored positions alone.
+    """Computes several seeds of a model at once, at scored positions only.
 
-    `parameters` have a seed axis in front; those that train require gradients. `dtype` is the type to compute with.
+    `parameters` have a leading seed axis; trained ones require gradients. `dtype` is the type to compute in.
     """
 
-    precisions: ClassVar[tuple[str, ...]] = ("fp32", "tf32")  # a model as it is written computes in float32
+    precisions: ClassVar[tuple[str, ...]] = ("fp32", "tf32")  # models as written compute in float32
     capturable: ClassVar[bool] = False  # whether a CUDA graph can replay its steps
-    unembedding: ClassVar[str | None] = None  # the parameter U, if logits are hidden @ U.T: then losses go by chunks
+    unembedding: ClassVar[str | None] = None  # the parameter U, if logits are hidden @ U.T: enables the chunked loss
 
     def __init__(self, model: Bound, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         self.model, self.parameters, self.dtype = model, parameters, dtype
@@ -119,7 +119,7 @@ class Engine(abc.ABC, Generic[Bound]):
 
     @classmethod
     def computes_rounded(cls, _name: str, /) -> bool:
-        """Tell whether a trained parameter is computed with in the engine's dtype; training keeps it rounded then."""
+        """Tell whether a trained parameter is used in the engine's dtype; training then keeps a rounded copy."""
         return False
 
     @abc.abstractmethod
@@ -127,20 +127,20 @@ class Engine(abc.ABC, Generic[Bound]):
         """Return the logits at the scored positions."""
 
     def hidden(self, inputs: Any) -> Float[Tensor, "seed query width"]:
-        """Return what the unembedding reads at the scored positions; needed where `unembedding` is named."""
-        raise NotImplementedError(f"{type(self).__name__} names an unembedding and has no hidden")
+        """Return the unembedding's input at the scored positions; required if `unembedding` is set."""
+        raise NotImplementedError(f"{type(self).__name__} sets unembedding, so it must define hidden")
 
     def hidden_products(self, _tokens: int, /) -> dict[tuple[int, int, int], int]:
-        """Count matrix products (rows, inner, columns) of a seed's step that library calls hide from the bench."""
+        """Count matrix products (rows, inner, columns) per seed and step that library calls hide from the benchmark."""
         return {}
 
     def reload(self) -> None:
-        """Forget what was computed from frozen parameters: they have changed."""
+        """Clear what was computed from frozen parameters, after they have changed."""
 
     @property
     def seeds(self) -> int:
         return len(next(iter(self.parameters.values())))
 
     def parameters_of(self, index: int) -> dict[str, Tensor]:
-        """Return the parameters of one of its seeds."""
+        """Return the parameters of one seed."""
         return {name: value[index] for name, value in self.parameters.items()}

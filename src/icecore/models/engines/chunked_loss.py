@@ -1,6 +1,6 @@
-"""Cross-entropy from what the unembedding reads, chunk by chunk: a large batch's logits never exist all at once.
+"""Cross-entropy from the unembedding's input, chunk by chunk: a large batch's logits never exist all at once.
 
-A chunk's logits give its losses and its part of the gradients, and are freed.
+A chunk's logits give its losses and its share of the gradients, and are freed.
 """
 
 import math
@@ -18,7 +18,7 @@ LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**27}  # 800 MB with their gradient in 
 
 class Chunked(NamedTuple):
     loss: Float[Tensor, " seed"]  # each seed's weighted sum
-    by_hidden: Float[Tensor, "seed token width"] | None  # the gradient by what the unembedding reads
+    by_hidden: Float[Tensor, "seed token width"] | None  # the gradient with respect to `hidden`
     by_unembed: Float[Tensor, "seed vocab width"] | None
 
 
@@ -30,8 +30,10 @@ def chunked_cross_entropy(
     weight: Float[Tensor, " token"],
     rounded: Float[Tensor, "seed vocab width"] | None = None,
 ) -> Chunked:
-    """Losses and the gradients of those inputs that require one. `hidden` is in the type to compute with; `rounded`
-    is the unembedding in that type, if it is at hand."""
+    """Return losses and the gradients of inputs that require one.
+
+    `hidden` is in the type to compute in; `rounded` is the unembedding in that type, if available.
+    """
     matrix = unembed.to(hidden.dtype) if rounded is None else rounded
     losses, by_hidden, by_unembed = [], [], None
     most = LOGITS_AT_ONCE[hidden.device.type] // (len(unembed) * unembed.shape[1])
@@ -53,7 +55,7 @@ def chunked_cross_entropy(
 
 
 def equal_parts(rows: int, most: int) -> Iterator[slice]:
-    """As few parts as can be of at most so many rows, or of one, and no small one at the end."""
+    """Split rows into the fewest parts of at most `most` rows (at least one), as equal as possible."""
     count = math.ceil(rows / max(1, most))
     size = math.ceil(rows / count)
     return (slice(begin, begin + size) for begin in range(0, rows, size))
@@ -62,9 +64,9 @@ def equal_parts(rows: int, most: int) -> Iterator[slice]:
 def product(
     a: Float[Tensor, "seed row inner"], b: Float[Tensor, "seed inner column"], dtype: torch.dtype
 ) -> Float[Tensor, "seed row column"]:
-    """a @ b, not rounded to their type but in `dtype`, which its sums have anyway."""
+    """Return a @ b in `dtype`, the accumulator's type, without rounding to the inputs' type."""
     more: dict[str, Any] = {} if a.dtype == dtype else {"out_dtype": dtype}
-    if len(a) == 1:  # the library's products of two matrices are better than those of many
+    if len(a) == 1:  # mm is faster than bmm
         return torch.mm(a.squeeze(0), b.squeeze(0), **more).unsqueeze(0)
     return torch.bmm(a, b, **more)
 
@@ -75,7 +77,7 @@ def loss_and_gradient(
     weight: Float[Tensor, " row"],
     dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
-    """Each row's weighted cross-entropy, and its gradient by the logits in `dtype`."""
+    """Return each row's weighted cross-entropy, and its gradient with respect to the logits in `dtype`."""
     if has_kernels(logits) and logits.dtype == torch.float32:
         from icecore.models.engines import kernels
 

@@ -1,4 +1,4 @@
-"""Whether Triton's kernels run."""
+"""Availability of Triton kernels."""
 
 import os
 
@@ -8,5 +8,5 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch: 
 
 
 def has_kernels(x: Tensor) -> bool:
-    """Tell whether Triton's kernels compute with x: on a GPU or, in tests, in Triton's interpreter."""
+    """Tell whether Triton kernels can run on x: on a GPU or, in tests, in Triton's interpreter."""
     return x.device.type == "cuda" or INTERPRETED

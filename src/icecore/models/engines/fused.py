@@ -1,4 +1,4 @@
-"""Custom autograd functions of the engines, most of them by `kernels` on a GPU."""
+"""Custom autograd functions of the engines; most use `kernels` on a GPU."""
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +12,13 @@ Nodes = Float[Tensor, "seed node width"]
 
 
 class Adjoin(torch.autograd.Function):
-    """torch.cat(parts, dim=1), but without a copy where the parts lie one after the other in each seed's row."""
+    """torch.cat(parts, dim=1), without a copy if the parts are adjacent in each seed's row."""
 
     @staticmethod
     def forward(ctx, *parts):
         ctx.sizes = [part.shape[1] for part in parts]
         first, ends = parts[0], [part.data_ptr() + part[0].nbytes for part in parts]
-        whole = first.untyped_storage().data_ptr()  # neighbours by chance are no part of it
+        whole = first.untyped_storage().data_ptr()  # excludes tensors that are adjacent by chance
         lie_so = all(
             part.untyped_storage().data_ptr() == whole and part.stride() == first.stride() and part[0].is_contiguous()
             for part in parts
@@ -33,7 +33,7 @@ class Adjoin(torch.autograd.Function):
 
 
 class Affine(torch.autograd.Function):
-    """`linear` with a bias that trains; its gradient, a sum of rows, is a product with ones, which is faster."""
+    """`linear` with a trained bias, whose gradient, a sum of rows, is computed faster as a product with ones."""
 
     @staticmethod
     def forward(ctx, x, weight, bias):
@@ -55,7 +55,7 @@ class Affine(torch.autograd.Function):
 
 
 def product(a: Tensor, b: Tensor) -> Float[Tensor, "seed row column"]:
-    """a @ b; one seed's by the library's products of two matrices, which are better than those of many."""
+    """Return a @ b; one seed as a plain product, which is faster than a batched one."""
     return (a.squeeze(0) @ b.squeeze(0)).unsqueeze(0) if len(a) == 1 else a @ b
 
 
@@ -75,7 +75,7 @@ class Gelu(torch.autograd.Function):
 
 
 class Norm(torch.autograd.Function):
-    """`norm` by kernels that keep nothing but the sum and its moments."""
+    """`norm` by kernels that save only the sum and its moments."""
 
     @staticmethod
     def forward(ctx, x, added, shift, weight, bias, dtype: torch.dtype):
@@ -83,7 +83,7 @@ class Norm(torch.autograd.Function):
 
         ctx.set_materialize_grads(False)
         weight, bias = both_or_neither(x, weight, bias)
-        shift = None if shift is None else shift.contiguous()  # of many seeds, parameters are views of long rows
+        shift = None if shift is None else shift.contiguous()  # with many seeds, parameters are views of long rows
         y, total, moments = kernels.norm_forward(x, added, shift, weight, bias, dtype, NORM_EPSILON)
         ctx.save_for_backward(total, moments, weight)
         ctx.shift_type = None if shift is None else shift.dtype
@@ -103,7 +103,7 @@ class Norm(torch.autograd.Function):
 
 
 class NormAndPick(torch.autograd.Function):
-    """`norm_and_pick`, likewise."""
+    """`norm_and_pick` by the same kernels."""
 
     @staticmethod
     def forward(ctx, x, added, weight, bias, index):
@@ -134,12 +134,12 @@ def both_or_neither(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tu
 
 
 def wanted(ctx, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    """Those of the inputs that need one."""
+    """Return the gradients that the inputs need, None for the others."""
     return tuple(found if needed else None for found, needed in zip(gradients, ctx.needs_input_grad, strict=False))
 
 
 class FusedAttention(torch.autograd.Function):
-    """`attend_laid_out` by kernels that read through the index and write nothing that is not a node."""
+    """`attend_laid_out` by kernels that read through the index and write only nodes."""
 
     @staticmethod
     def forward(ctx, q, kv, index: PrefixIndex, reads: Reads, outputs: int, rows: bool, heads: int, softmax: bool):
@@ -169,7 +169,7 @@ class FusedAttention(torch.autograd.Function):
 
 
 class Select(torch.autograd.Function):
-    """`select` by a kernel that adds rows up where they meet."""
+    """`select`, with a kernel that sums the gradients of repeated rows."""
 
     @staticmethod
     def forward(ctx, values, index):
@@ -186,7 +186,7 @@ class Select(torch.autograd.Function):
 
 
 class Gather(torch.autograd.Function):
-    """values[:, index] where the sums of the gradient are known beforehand."""
+    """values[:, index], where the gradient's segments are known in advance."""
 
     @staticmethod
     def forward(ctx, values, index, segments: Segments, dtype: torch.dtype):

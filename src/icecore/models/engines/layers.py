@@ -13,10 +13,10 @@ from icecore.models.transformer import NORM_EPSILON
 
 
 def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed item width"]:
-    """values[:, index], whose gradient is a sum by index."""
+    """Return values[:, index]; its gradient is a sum by index."""
     if has_kernels(values):
         return Select.apply(values, index)
-    # The CPU's fast sum by index is that of embeddings.
+    # On a CPU, the fast sum by index is the gradient of F.embedding.
     seeds, rows, _ = values.shape
     if seeds > 1:
         index = (index + rows * torch.arange(seeds, dtype=index.dtype)[:, None]).flatten()
@@ -26,9 +26,9 @@ def select(values: Nodes, index: Int32[Tensor, " item"]) -> Float[Tensor, "seed 
 def norm(
     x: Nodes, added: Nodes | None, body: Parameters, name: str, dtype: torch.dtype, shift: Tensor | None = None
 ) -> tuple[Nodes, Nodes]:
-    """The norm of x + added + shift, and that sum, which is the residual stream: both in one pass, as are gradients.
+    """Return the norm of x + added + shift, and that sum, the residual stream: in one pass, as are the gradients.
 
-    `shift` is of `without_bias`, and is None on a CPU.
+    `shift` comes from `without_bias`, and is None on a CPU.
     """
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
     if has_kernels(x):
@@ -40,7 +40,7 @@ def norm(
 def norm_and_pick(
     x: Nodes, added: Nodes, body: Parameters, name: str, index: Int32[Tensor, " item"]
 ) -> tuple[Nodes, Float[Tensor, "seed item width"], Float[Tensor, "seed item width"]]:
-    """The norm of x + added, and of both the norm and that sum what is at `index`."""
+    """Return the norm of x + added, and the rows at `index` of that norm and of the sum."""
     weight, bias = body.get(f"{name}.weight"), body.get(f"{name}.bias")
     if has_kernels(x):
         return NormAndPick.apply(x, added, weight, bias, index)
@@ -69,7 +69,7 @@ def linear(x: Nodes, body: Parameters, name: str) -> Float[Tensor, "seed node ou
 def without_bias(
     x: Nodes, body: Parameters, name: str
 ) -> tuple[Float[Tensor, "seed node output"], Float[Tensor, "seed output"] | None]:
-    """`linear`, of which a bias that trains is left to the norm that follows: there its gradient is at hand."""
+    """Run `linear`, but return a trained bias for the next norm to add, which has its gradient anyway."""
     weight, bias = body[f"{name}.weight"], body.get(f"{name}.bias")
     if bias is not None and bias.requires_grad and has_kernels(x):
         return plain_linear(x, weight, None), bias
@@ -77,7 +77,7 @@ def without_bias(
 
 
 def plain_linear(x: Nodes, weight: Tensor, bias: Tensor | None) -> Float[Tensor, "seed node output"]:
-    if len(x) == 1:  # squeezed, not indexed: the gradient of an index is a copy among zeros
+    if len(x) == 1:  # squeeze, not [0]: the gradient of an index is a copy into zeros
         return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
     if bias is None:
         return x @ weight.transpose(1, 2)

@@ -1,4 +1,4 @@
-"""The LSTM's engine: sequences packed by time, so that the fused kernel runs on tokens that exist alone."""
+"""The LSTM's engine: sequences packed by time, so that the fused kernel skips padding."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LSTMEngine(Engine[LSTM]):
 
     def __init__(self, model: LSTM, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         super().__init__(model, parameters, dtype)
-        self.blocks: list[list[Tensor]] | None = None  # a seed's weights as cuDNN lays them out
+        self.blocks: list[list[Tensor]] | None = None  # each seed's weights in cuDNN's layout
 
     @classmethod
     def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> "TimeMajorBatches":
@@ -32,7 +32,7 @@ class LSTMEngine(Engine[LSTM]):
         return torch.stack(list(self.logits_by_seed(inputs)))
 
     def logits_by_seed(self, inputs: "TimeMajorTokens") -> Iterator[Float[Tensor, "query vocab"]]:
-        """Run seed by seed: the fused kernel knows one network."""
+        """Run seed by seed: the fused kernel takes one network."""
         for index in range(self.seeds):
             parameters = self.parameters_of(index)
             weights = self.model.weights(parameters)
@@ -43,13 +43,13 @@ class LSTMEngine(Engine[LSTM]):
             yield time_major_logits(self.model, parameters, weights, inputs)
 
     def hidden_products(self, tokens: int, /) -> dict[tuple[int, int, int], int]:
-        """Inputs and states by their weights, forward and both gradients, in every layer."""
+        """Count products of inputs and of states with their weights: forward and both gradients, in every layer."""
         width = self.model.width
         return {(tokens, width, 4 * width): self.model.layers * 2 * 3}
 
 
 class TimeMajorBatches:
-    """Steps of one size, packed all at once; or each of its own size, packed when it is taken."""
+    """Steps packed all at once in one size or, without buckets, one by one in their own sizes."""
 
     def __init__(self, batches: Batches, buckets: ShapeBuckets | None) -> None:
         self.batches, self.needed = batches, reached(batches.scored)
@@ -77,13 +77,13 @@ class TimeMajorBatches:
 
 @dataclass(frozen=True)
 class TimeMajorTokens:
-    """The tokens of a batch by time, all first tokens before all second ones, the longest sequences first.
+    """The tokens of a batch by time: all first tokens, then all second ones; the longest sequences come first.
 
-    Of one step, or of many with one more axis in front. Sequences may continue after what is read of them.
+    One step, or many with a leading step axis. Sequences may continue after the last token read.
     """
 
     tokens: Int64[Tensor, "*step token"]
-    scored: Int64[Tensor, "*step query"]  # places among the tokens
+    scored: Int64[Tensor, "*step query"]  # indices into the tokens
     weight: Float[Tensor, "*step query"]  # 0 where nothing is scored
     batch_sizes: tuple[int, ...]  # how many sequences have a token at each time
 
@@ -104,7 +104,7 @@ class TimeMajorTokens:
 
 
 def reached(scored: Bool[Tensor, "step batch length"]) -> Int64[Tensor, "step time"]:
-    """Count the sequences that are read up to each time or further, on the CPU."""
+    """Count the sequences that are read up to each time or further; the result is on the CPU."""
     last_read = scored.flip(2).long().cumsum(dim=2).flip(2)
     return (last_read > 0).sum(dim=1).cpu()
 
@@ -114,9 +114,9 @@ def pack_by_time(
     scored: Bool[Tensor, "step batch length"],
     batch_sizes: Int64[Tensor, " time"],
 ) -> tuple[TimeMajorTokens, Int64[Tensor, "step query"]]:
-    """Pack many steps, and return where in its flattened batch each scored position is.
+    """Pack many steps; also return the scored positions' indices into their flattened batches.
 
-    `batch_sizes` are at least what is `reached` in each step.
+    `batch_sizes` are at least those `reached` in each step.
     """
     batch, length = tokens.shape[1:]
     device, slots = tokens.device, int(scored.sum(dim=2).max())
@@ -147,7 +147,7 @@ def time_major_logits(
 ) -> Float[Tensor, "query vocab"]:
     """Return the logits at the scored positions, row by row.
 
-    `weights` are in the precision to compute with, and on a GPU in one block of memory (`InOneBlock`).
+    `weights` are in the precision to compute in and, on a GPU, in one block of memory (`InOneBlock`).
     """
     embedded = F.embedding(packed.tokens, embeddings["token"]).to(weights[0].dtype)
     start = embedded.new_zeros(model.layers, packed.batch_sizes[0], model.width)
@@ -166,7 +166,7 @@ def time_major_logits(
 
 
 class InOneBlock(torch.autograd.Function):
-    """Copies the weights to where cuDNN wants them, in its precision."""
+    """Copies the weights into cuDNN's block, in its precision."""
 
     @staticmethod
     def forward(ctx, block: Sequence[Tensor], *weights: Tensor) -> tuple[Tensor, ...]:
@@ -181,9 +181,9 @@ class InOneBlock(torch.autograd.Function):
 
 
 def block_for(model: LSTM, like: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-    """Allocate the weights as cuDNN lays them out: views of one block."""
+    """Allocate the weights in cuDNN's layout: views of one block."""
     block = [torch.empty_like(weight, dtype=dtype, memory_format=torch.contiguous_format) for weight in like]
-    kind = 2  # cuDNN's number of the LSTM
+    kind = 2  # cuDNN's code for an LSTM
     with torch.no_grad():
         torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateImportUsage]
             block, 4, model.width, kind, model.width, 0, model.layers, False, False

@@ -1,11 +1,11 @@
-"""The index of a step: each distinct prefix of its sequences is computed once, and nothing that is not read.
+"""The index of a step, by which each distinct prefix of its sequences is computed once.
 
 A causal model's state at a token depends only on the tokens up to it. So a batch is a set of *nodes*, its distinct
 prefixes, as in a tree: 1,000 strings of parentheses have 35,600 tokens but 26,100 nodes. Before the first attention
-the state depends only on token and position: those are the *rows*, 176 of them. What comes after a sequence's last
-scored position is no node.
+the state depends only on token and position: these pairs are the *rows*, 176 of them. Tokens after a sequence's last
+scored position have no node.
 
-    ( ) ( ?      nodes: 0 1 2 3           Sequences are sorted, so that a prefix is shared with the one before.
+    ( ) ( ?      nodes: 0 1 2 3           Sequences are sorted: each shares a prefix with the one before.
     ( ) ) ( ?           0 1 4 5 6
 """
 
@@ -21,7 +21,7 @@ from icecore.models.engines.prefix_tree import PrefixTree, TokenPositionTable, a
 
 @dataclass(frozen=True)
 class Segments:
-    """Which items to sum: those of equal key, in the order of their keys; a key of `count` belongs to no sum."""
+    """Items to sum by equal key, sorted by key; items with key `count` are in no sum."""
 
     order: Int32[Tensor, " item"]
     key: Int32[Tensor, " item"]
@@ -30,22 +30,22 @@ class Segments:
 
 @dataclass(frozen=True)
 class Reads:
-    """What each sequence reads in attention, as indices into the keys and values of a layer."""
+    """Keys and values that each sequence attends to, as indices into those of a layer."""
 
     index: Int32[Tensor, "sequence length"]
     lengths: Int32[Tensor, " sequence"]
-    own: Int32[Tensor, "sequence length"]  # the node that a token is the first to have, else -1
-    slot: Int32[Tensor, "sequence length"]  # where the gradient of a key goes: shared ones first, then by node
+    own: Int32[Tensor, "sequence length"]  # the token's node if no earlier sequence has it, else -1
+    slot: Int32[Tensor, "sequence length"]  # where a key's gradient goes: shared ones first, then by node
     query_columns: Int32[Tensor, " query"]  # of scored positions
-    slots: int | None  # scored positions of a sequence; None: every token asks
-    real_rows: int  # sequences after these fill a fixed size up
+    slots: int | None  # scored positions per sequence; None: every token is a query
+    real_rows: int  # sequences after these are padding
 
 
 @dataclass(frozen=True)
 class PrefixIndex:
-    """The index of one step, or of many with one more axis in front. Sizes are fixed, so that a graph can replay it.
+    """The index of one step, or of many with a leading step axis. Sizes are fixed, so that a graph can replay it.
 
-    Up to its size, a step is filled with nodes of sequences that nothing reads.
+    A step is padded to its size with nodes of sequences that nothing reads.
     """
 
     # The first layer's rows.
@@ -53,13 +53,13 @@ class PrefixIndex:
     row_columns: Int32[Tensor, "*step row"]
     row_of_node: Int32[Tensor, "*step node"]
     # Sequences, sorted.
-    source: Int64[Tensor, "*step real"]  # which of the batch it is
+    source: Int64[Tensor, "*step real"]  # its row in the batch
     lengths: Int32[Tensor, "*step sequence"]
     row_of: Int32[Tensor, "*step sequence length"]
     node_of: Int32[Tensor, "*step sequence length"]
     own: Int32[Tensor, "*step sequence length"]
     slot: Int32[Tensor, "*step sequence length"]
-    # Scored positions, as many a sequence; weight 0 where there is none.
+    # Scored positions, equally many per sequence; weight 0 where there is none.
     scored_node: Int32[Tensor, "*step query"]
     scored_column: Int32[Tensor, "*step query"]
     weight: Float[Tensor, "*step query"]
@@ -70,13 +70,13 @@ class PrefixIndex:
     key_row: Int32[Tensor, "*step key"]
     shared_order: Int32[Tensor, "*step shared"]
     shared_number: Int32[Tensor, "*step shared"]
-    shared_node: Int32[Tensor, "*step sharing"]  # the nodes with that number
-    # ModelDims.
+    shared_node: Int32[Tensor, "*step sharing"]  # the node of each shared number
+    # Sizes.
     nodes: int
-    has_rows: bool  # false: a row is a node
+    has_rows: bool  # false: every node is a row
 
     def read(self) -> list[Tensor]:
-        """Return what a step reads: all but where its sequences are in the batch."""
+        """Return the tensors that a captured step reads: all but `source`."""
         return [value for name, value in vars(self).items() if isinstance(value, Tensor) and name != "source"]
 
     def fixed(self) -> "PrefixIndex":
@@ -124,7 +124,7 @@ class PrefixIndex:
         return Segments(self.shared_order, self.shared_number, self.shared_node.shape[-1])
 
     def reads(self, rows: bool, scored: bool) -> Reads:
-        """Return what attention reads among rows (the first layer) or nodes, for every node or for scored positions."""
+        """Return what attention reads from rows (the first layer) or nodes, for every node or for scored positions."""
         return Reads(
             self.row_of if rows else self.node_of,
             self.lengths,
@@ -136,7 +136,7 @@ class PrefixIndex:
         )
 
     def flat_indices(self, width: int) -> Int64[Tensor, "*step query"]:
-        """Return where the scored positions are in a flattened batch of that width, in the order of the logits."""
+        """Return the scored positions' indices into a flattened batch of that width, in the order of the logits."""
         source = self.source[..., None].expand(*self.source.shape, self.slots)
         return (source * width + self.scored_column.view(source.shape)).flatten(-2)
 
@@ -160,10 +160,10 @@ def index_prefixes(
     vocabulary: int,
     sizes: Callable[[list[int]], list[int]] | None = None,
 ) -> PrefixIndices:
-    """Index many steps at once, by tensor operations.
+    """Index many steps at once, with tensor operations.
 
-    `sizes` gives each step's number of nodes, at least what it needs; what else differs from call to call is then
-    rounded up, so that sizes repeat. Without it, every size is what is needed.
+    `sizes` returns each step's number of nodes, at least what it needs; other sizes are then rounded up too, so that
+    they repeat. Without it, nothing is rounded.
     """
     rounded = identity if sizes is None else round_up
     source, tokens, scored, lengths = sort_sequences(tokens, scored, vocabulary)
@@ -209,7 +209,7 @@ def index_prefixes(
 def sums_of_gradients(
     tree: PrefixTree, rows: TokenPositionTable, nodes_of_steps: list[int], shared: int, rounded: Callable[[int], int]
 ) -> dict[str, Int32[Tensor, "step _"]]:
-    """Return the orders and keys by which gradients are summed; what is beyond a step's size belongs to no sum."""
+    """Return the orders and keys by which gradients are summed; nodes beyond a step's size are in no sum."""
     steps, nodes = rows.of_node.shape
     device, none = tree.own.device, rows.tokens.shape[1]
     beyond = torch.arange(nodes, device=device) >= torch.tensor(nodes_of_steps, device=device)[:, None]
@@ -238,7 +238,7 @@ def sums_of_gradients(
 
 def slots_of_scored(scored: Bool[Tensor, "step batch length"], slots: int) -> Int64[Tensor, "step batch length"]:
     """Number the scored positions of each sequence; `slots` elsewhere."""
-    counted = scored.flatten(1).cumsum(dim=1).view_as(scored)  # along all: a GPU is slow at many short sums
+    counted = scored.flatten(1).cumsum(dim=1).view_as(scored)  # over the whole step: a GPU is slow at many short sums
     before = counted[..., :1] - scored[..., :1].long()
     return (counted - before - 1).where(scored, slots)
 
@@ -246,19 +246,19 @@ def slots_of_scored(scored: Bool[Tensor, "step batch length"], slots: int) -> In
 def at_scored(
     values: Int32[Tensor, "step batch length"], slot: Int64[Tensor, "step batch length"], slots: int
 ) -> Int32[Tensor, "step query"]:
-    """Return the values at scored positions, `slots` for each sequence; 0 where it has fewer."""
+    """Return the values at scored positions, `slots` per sequence; 0 where it has fewer."""
     out = torch.zeros((*values.shape[:2], slots + 1), dtype=torch.int32, device=values.device)
     return out.scatter_(2, slot, values)[..., :-1].flatten(1)
 
 
 def sort_small(values: Integer[Tensor, "step item"], most: int) -> tuple[Tensor, Tensor]:
-    """Sort along each step: values and order. Fewer bits sort faster."""
+    """Sort each step; return values and order. Fewer bits sort faster."""
     return tuple(values.to(torch.int16 if most < 2**15 else torch.int32).sort(dim=1, stable=True))  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class Fillers:
-    """Sequences that fill a step up, from the nodes it needs to its size."""
+    """Sequences that pad a step from the nodes it needs to its size."""
 
     lengths: Int64[Tensor, "step filler"]
     nodes: Int64[Tensor, "step filler length"]  # -1 after the end
@@ -266,7 +266,7 @@ class Fillers:
 
 def fillers(needed: list[int], sizes: list[int], length: int, device: torch.device) -> Fillers:
     spare = max(size - need for size, need in zip(sizes, needed, strict=True))
-    at_once = 1 << (max(sizes) // (8 * length)).bit_length()  # mostly that many suffice, so that their number repeats
+    at_once = 1 << (max(sizes) // (8 * length)).bit_length()  # usually enough, so that the count repeats
     count = -(-spare // (at_once * length)) * at_once
     begin = torch.tensor(needed, device=device)[:, None] + length * torch.arange(count, device=device)
     room = torch.tensor(sizes, device=device)[:, None]
@@ -279,13 +279,13 @@ def identity(value: int) -> int:
 
 
 def round_up(value: int) -> int:
-    """Round to a multiple of 256 and of at least a sixteenth, which varying sizes rarely cross."""
+    """Round up in units of at least 256 and a sixteenth of the value, which varying sizes rarely cross."""
     unit = max(256, 1 << (value // 16).bit_length())
     return -(-value // unit) * unit
 
 
 def fetch(*values: Tensor) -> list[list[int]]:
-    """Fetch the values of several tensors with one wait for the device."""
+    """Fetch the values of several tensors with one device synchronization."""
     flat = [value.reshape(-1) for value in values]
     numbers = torch.cat(flat).tolist()
     lists = []

@@ -1,4 +1,4 @@
-"""What sequences share: distinct prefixes (`PrefixTree`), and distinct tokens at positions (`TokenPositionTable`)."""
+"""Distinct prefixes of sequences (`PrefixTree`), and distinct (token, position) pairs (`TokenPositionTable`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Int32, Int64, Integer
 from torch import Tensor
 
-ROWS_PAY_BELOW = 0.5  # the share of distinct (token, position) among a step's nodes at which rows are worth a gather
-KEY_BITS = 62  # of a sequence's first tokens, by which it is sorted
+ROWS_PAY_BELOW = 0.5  # distinct (token, position) pairs per node below which rows are worth a gather
+KEY_BITS = 62  # of the sort key, made of a sequence's first tokens
 
 
 def sort_sequences(
@@ -19,7 +19,7 @@ def sort_sequences(
     Bool[Tensor, "step batch length"],
     Int32[Tensor, "step batch"],
 ]:
-    """Return the sort order and, sorted: tokens (0 where nothing is read), scored positions, numbers of tokens read."""
+    """Return the sort order and, sorted: tokens (0 where not read), scored positions, numbers of tokens read."""
     column = torch.arange(tokens.shape[2], device=tokens.device, dtype=torch.int32)
     lengths = (scored * (column + 1)).amax(dim=2)
     narrow = tokens.to(torch.int32).where(column < lengths[..., None], 0)
@@ -43,10 +43,10 @@ class PrefixTree:
     """The nodes of sorted sequences: each distinct prefix is one node."""
 
     column: Int32[Tensor, " length"]
-    own: Int32[Tensor, "step batch length"]  # the node that a token is the first to have, else -1
+    own: Int32[Tensor, "step batch length"]  # the token's node if no earlier sequence has it, else -1
     node_of: Int32[Tensor, "step batch length"]  # 0 where nothing is read
-    is_shared: Bool[Tensor, "step batch length"]  # the sequence before has the same node here
-    rank: Int32[Tensor, "step batch length"]  # of a shared token among those of its step
+    is_shared: Bool[Tensor, "step batch length"]  # the previous sequence has the same node here
+    rank: Int32[Tensor, "step batch length"]  # of a shared token among those of the step
     shared_counts: Int64[Tensor, " step"]
 
     @staticmethod
@@ -58,7 +58,7 @@ class PrefixTree:
         is_new = (column >= common[..., None]) & (column < lengths[..., None])
         own = torch.where(is_new, first_node[..., None] + column - common[..., None], -1)
         is_shared = column < common[..., None]
-        # Shared tokens are numbered column by column: there, those of one node follow each other.
+        # Shared tokens are numbered column by column, so that those of one node are consecutive.
         by_column = is_shared.transpose(1, 2).flatten(1)
         rank = (by_column.cumsum(dim=1, dtype=torch.int32) - 1).view(steps, length, batch).transpose(1, 2)
         node_of = own.cummax(dim=1).values.clamp_(min=0)
@@ -67,7 +67,7 @@ class PrefixTree:
 
 @dataclass(frozen=True)
 class TokenPositionTable:
-    """Distinct pairs of token and position, the rows; unless they are far fewer than nodes, every node is a row."""
+    """Rows: the distinct (token, position) pairs or, unless these are far fewer than the nodes, the nodes."""
 
     tokens: Int32[Tensor, "step row"]
     columns: Int32[Tensor, "step row"]
@@ -107,11 +107,11 @@ class TokenPositionTable:
 def shared_prefix_lengths(
     tokens: Int32[Tensor, "step batch length"], lengths: Int32[Tensor, "step batch"]
 ) -> Int32[Tensor, "step batch"]:
-    """Return how many first tokens each sequence shares with the one before it."""
+    """Return the length of the prefix that each sequence shares with the previous one."""
     both = torch.minimum(lengths[:, 1:], lengths[:, :-1])
     column = torch.arange(tokens.shape[2], device=tokens.device)
     differs = (tokens[:, 1:] != tokens[:, :-1]) | (column >= both[..., None])
-    # The first column that differs: of equal largest values argmax may take any, so each has a value of its own.
+    # The first column that differs. argmax may return any of equal maxima, so each column has its own value.
     first = (differs * (tokens.shape[2] - column)).amax(dim=2)
     common = (tokens.shape[2] - first).to(torch.int32)
     return torch.cat([torch.zeros_like(lengths[:, :1]), common], dim=1)
@@ -120,7 +120,7 @@ def shared_prefix_lengths(
 def distinct_rows(
     tokens: Int32[Tensor, "step batch length"], is_new: Bool[Tensor, "step batch length"], vocabulary: int
 ) -> tuple[Int64[Tensor, " row"], Int32[Tensor, "step batch length"]]:
-    """Return the pairs that occur, as column * vocabulary + token, and the row of each token among them."""
+    """Return the distinct pairs, as column * vocabulary + token, and the row of each token among them."""
     key = torch.arange(tokens.shape[2], device=tokens.device) * vocabulary + tokens
     occurs = torch.zeros(tokens.shape[2] * vocabulary + 1, dtype=torch.bool, device=tokens.device)
     occurs[key.where(is_new, len(occurs) - 1)] = True

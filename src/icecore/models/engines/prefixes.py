@@ -1,8 +1,8 @@
 """The transformer's logits at scored positions, each distinct prefix computed once. Exact.
 
 Every linear map and norm runs on nodes (`prefix_index`), the first layer's queries, keys and values on rows. In the
-last layer only keys and values run on all nodes, and everything else on scored positions. Tensors are (seed, node,
-channel): parameters have a seed axis, the index serves all seeds.
+last layer only keys and values run on all nodes, everything else on scored positions. Tensors are (seed, node,
+channel): parameters have a seed axis, all seeds share the index.
 """
 
 import math
@@ -20,12 +20,12 @@ from icecore.models.engines.prefix_index import PrefixIndex, Reads, index_prefix
 from icecore.models.engines.shape_buckets import ShapeBuckets
 from icecore.models.transformer import Transformer
 
-LONGEST_FUSED = 64  # tokens of a sequence that `kernels` can take
+LONGEST_FUSED = 64  # most tokens per sequence in `kernels`
 WIDEST_EXACT_HEAD = 64
 
 
 class PrefixBatches:
-    """Steps as indices of their distinct prefixes."""
+    """Steps, indexed by distinct prefixes."""
 
     def __init__(self, batches: Batches, buckets: ShapeBuckets | None) -> None:
         rounded = None if buckets is None else buckets.of_nodes
@@ -45,11 +45,11 @@ class PrefixBatches:
 def prefix_hidden(
     model: Transformer, embeddings: Parameters, body: Parameters, index: PrefixIndex, dtype: torch.dtype
 ) -> Float[Tensor, "seed query width"]:
-    """Return what the unembedding reads at the scored positions, in its type. `body` is of `body_for_computing`."""
+    """Return the unembedding's input at the scored positions, in its type. `body` is from `body_for_computing`."""
     rows = select(embeddings["token"], index.row_tokens) + select(embeddings["position"], index.row_columns)
     x, rows = norm(rows, None, body, "block0.attention_norm", dtype)
     stream = gather(rows, index.row_of_node, index.nodes_by_row, dtype) if index.has_rows else rows.to(dtype)
-    added = None  # to the stream, by the norm that follows
+    added = None  # the next norm adds it to the residual stream
     for layer in range(model.layers):
         block, is_first, is_last = f"block{layer}", layer == 0, layer == model.layers - 1
         if not is_first and not is_last:
@@ -73,10 +73,10 @@ def prefix_hidden(
 def attend(
     model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], index: PrefixIndex, rows: bool, scored: bool
 ) -> Float[Tensor, "seed output width"]:
-    """Return each node's, or each scored position's, mix of the values it can see."""
+    """Return the attention output of each node, or of each scored position."""
     reads = index.reads(rows, scored)
     outputs = len(index.scored_node) if scored else index.nodes
-    # Kernels have no fast exact products in float32; cuBLAS has.
+    # The kernels have no fast exact float32 products; cuBLAS does.
     is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or model.width // model.heads <= WIDEST_EXACT_HEAD
     if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
         return FusedAttention.apply(q, kv, index, reads, outputs, rows, model.heads, model.attention == "softmax")

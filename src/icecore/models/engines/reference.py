@@ -1,4 +1,4 @@
-"""Any model as it is written: all positions are computed, and the scored ones are picked."""
+"""The engine of any model as written: compute all positions, and pick the scored ones."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from icecore.models.engines.shape_buckets import ShapeBuckets
 
 @dataclass(frozen=True)
 class Sequences:
-    """The tokens of one step, and where they are scored."""
+    """The tokens of one step, and its scored positions."""
 
     tokens: Int64[Tensor, "batch seq"]
     at: Positions
@@ -39,11 +39,11 @@ class SequenceBatches:
 
 
 class ReferenceEngine(Engine[Model]):
-    """The reference of every other engine, and the engine of models that have none of their own."""
+    """The reference of all other engines, and the engine of models without their own."""
 
     @classmethod
     def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> SequenceBatches:
-        del buckets  # nothing is captured, so no shape has to repeat
+        del buckets  # nothing is captured, so shapes need not repeat
         return SequenceBatches(batches)
 
     def logits(self, inputs: Sequences) -> Float[Tensor, "seed query vocab"]:

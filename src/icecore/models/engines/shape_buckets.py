@@ -1,4 +1,4 @@
-"""Shapes rounded up so that they repeat: a captured CUDA graph serves one shape."""
+"""Round shapes up so that they repeat: a captured CUDA graph serves one shape."""
 
 import math
 
@@ -14,7 +14,7 @@ class ShapeBuckets:
         self.times: Int64[Tensor, " time"] | None = None
 
     def of_nodes(self, needed: list[int]) -> list[int]:
-        """Return for each step the most nodes that its group needs, rounded up by at most a thirty-second."""
+        """Return per step the most nodes that its group needs, rounded up by at most 1/32."""
         sizes: list[int] = []
         for first in range(0, len(needed), self.steps_per_epoch):
             epoch = needed[first : first + self.steps_per_epoch]
@@ -25,10 +25,10 @@ class ShapeBuckets:
         return sizes
 
     def of_times(self, reached: Int64[Tensor, "step time"], rows: int) -> Int64[Tensor, " time"]:
-        """Return for each time at least as many sequences as reach it in any step: one size for all, with some room.
+        """Return the most sequences that reach each time in any step, plus a margin: one size for all steps.
 
         The number that reach a time is a sum of `rows` independent draws, whose standard deviation is at most half the
-        room. So few steps of a run need more than those seen so far and the room; then the size grows.
+        margin. So few steps exceed the most so far plus the margin; then the size grows.
         """
         most = reached.amax(dim=0)
         if self.times is None or bool((most > self.times).any()):

@@ -24,7 +24,7 @@ class TransformerEngine(Engine[Transformer]):
 
     def __init__(self, model: Transformer, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         super().__init__(model, parameters, dtype)
-        self.frozen_body: dict[str, dict[str, Tensor]] = {}  # by the maps that are joined
+        self.frozen_body: dict[str, dict[str, Tensor]] = {}  # by `joined`
 
     @classmethod
     def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> ModelBatches:
@@ -47,7 +47,7 @@ class TransformerEngine(Engine[Transformer]):
         return self.hidden(inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
 
     def body(self, joined: str) -> dict[str, Tensor]:
-        """Return the body to compute with, by the names of `units`; its frozen part is made once."""
+        """Return the body's weights by the names of `units`; the frozen part is computed once."""
 
         def trains(names: list[str]) -> bool:
             return any(self.parameters[name].requires_grad for name in names)
@@ -65,9 +65,9 @@ class TransformerEngine(Engine[Transformer]):
 
 
 def units(model: Transformer, joined: str) -> dict[str, list[str]]:
-    """Return the parts of the body that are computed with, and the parameters that each is made of.
+    """Return the units of the body, each with its parameters.
 
-    `joined` are the maps of what attention reads that are one product: "kv" or, if all run on the same nodes, "qkv".
+    `joined` are the attention maps computed as one product: "kv" or, if all run on the same nodes, "qkv".
     """
     made_of: dict[str, list[str]] = {"final_norm": ["final_norm"]}
     for layer in range(model.layers):
@@ -80,16 +80,16 @@ def units(model: Transformer, joined: str) -> dict[str, list[str]]:
 
 
 def is_of_body_type(name: str) -> bool:
-    """Tell whether a parameter is computed with in the engine's dtype: matrices and biases of blocks, but no norms."""
+    """Tell whether a parameter is used in the engine's dtype: matrices and biases of blocks, not norms."""
     return name.startswith("block") and "norm" not in name
 
 
 def body_for_computing(
     model: Transformer, parameters: Parameters, wanted: Callable[[list[str]], bool], dtype: torch.dtype, joined: str
 ) -> dict[str, Tensor]:
-    """Return the units' weights and biases in `dtype`, for the units made of parameters that are `wanted`.
+    """Return weights and biases, in `dtype`, of the units whose parameters are `wanted`.
 
-    A frozen bias of zeros, or a frozen norm's weight of ones, is left out: it has no effect.
+    A frozen bias of zeros, or a frozen norm's weight of ones, is omitted: it has no effect.
     """
     body: dict[str, Tensor] = {}
     for unit, parts in units(model, joined).items():

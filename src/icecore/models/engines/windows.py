@@ -1,7 +1,7 @@
 """The transformer on whole windows with every position scored, as in language modeling. Exact.
 
-Nothing is left out and nothing is shared, so there is no index: linear maps and norms run on all tokens in a row,
-attention on windows. Tensors are (seed, token, channel).
+No token is skipped and no prefix shared, so there is no index: linear maps and norms run on all tokens, attention on
+windows. Tensors are (seed, token, channel).
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ from icecore.models.engines.fused import Nodes
 from icecore.models.engines.layers import gelu, linear, norm, select, without_bias
 from icecore.models.transformer import Transformer
 
-SHORTEST = 65  # tokens of a window; up to 64, `prefixes` has a kernel for attention, and shares prefixes
+SHORTEST = 65  # tokens per window; up to 64, `prefixes` has an attention kernel, and shares prefixes
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The tokens of one step, or of many with one more axis in front."""
+    """The tokens of one step, or of many with a leading step axis."""
 
     tokens: Int64[Tensor, "*step batch seq"]
-    weight: Float[Tensor, "*step token"]  # of each token's answer
+    weight: Float[Tensor, "*step token"]  # of each token's target
 
     def step(self, index: int) -> "Windows":
         return Windows(self.tokens[index], self.weight[index])
@@ -61,20 +61,20 @@ class WindowBatches:
 
 
 def joined_maps(model: Transformer) -> str:
-    """Name the maps that are computed as one product; see `transformer.units`."""
+    """Return the attention maps computed as one product; see `transformer.units`."""
     return "kv" if model.attention == "prefix-sum" else "qkv"
 
 
 def window_hidden(
     model: Transformer, embeddings: Parameters, body: Parameters, windows: Windows, dtype: torch.dtype
 ) -> Float[Tensor, "seed token width"]:
-    """Return what the unembedding reads, in `dtype`. `body` is of `transformer.body_for_computing`."""
+    """Return the unembedding's input, in `dtype`. `body` is from `transformer.body_for_computing`."""
     batch, length = windows.tokens.shape
     tokens: Int32[Tensor, " token"] = windows.tokens.flatten().int()
     embedded = select(embeddings["token"], tokens).unflatten(1, (batch, length))
     stream = (embedded + embeddings["position"][:, None, :length]).flatten(1, 2)
     x, stream = norm(stream, None, body, "block0.attention_norm", dtype)
-    stream, added, shift = stream.to(dtype), None, None  # both are added to the stream by the norm that follows
+    stream, added, shift = stream.to(dtype), None, None  # the next norm adds both to the residual stream
     for layer in range(model.layers):
         block = f"block{layer}"
         if layer > 0:
@@ -87,7 +87,7 @@ def window_hidden(
 
 
 def attend_windows(model: Transformer, read: Sequence[Nodes], length: int) -> Nodes:
-    """Return each token's mix of the values of its window up to itself; `read` are (queries,) keys and values."""
+    """Return each token's causal attention output in its window; `read` are (queries,) keys and values."""
 
     def by_window(x: Nodes) -> Float[Tensor, "window head seq channel"]:
         return x.reshape(-1, length, model.heads, model.width // model.heads).transpose(1, 2)

@@ -1,1 +1,1 @@
-"""Drawing with matplotlib, which is imported nowhere else."""
+"""Figures shared by several experiments, and the demo's."""

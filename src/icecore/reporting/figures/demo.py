@@ -1,4 +1,4 @@
-"""The demo's picture: each task's accuracy, beside what needs no learning."""
+"""The demo's figure: each task's accuracy beside its baseline."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from icecore.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, new_figure, write
 from icecore.sweeps.demo import Row
 
 SERIES = (
-    ("a rule that needs no learning", LIGHT_GREY, "_"),
+    ("baseline (no learning)", LIGHT_GREY, "_"),
     ("only the unembedding trained", YELLOW, "s"),
     ("random body, embeddings trained", BLUE, "o"),
     ("everything trained", GREEN, "^"),
@@ -15,7 +15,7 @@ SERIES = (
 
 
 def draw_demo(rows: Sequence[Row], path: Path) -> None:
-    """Write the picture to `path`, in the format of its ending."""
+    """Write the figure to `path`, in the format of its suffix."""
     figure = new_figure(7.5, 4.2)
     axes = figure.subplots()
     for (label, colour, marker), shift in zip(SERIES, (-0.24, -0.08, 0.08, 0.24), strict=True):

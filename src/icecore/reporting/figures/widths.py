@@ -1,4 +1,4 @@
-"""Accuracy against width: of the paper's tasks, and of a comparison of one's own."""
+"""Accuracy against width, for the paper's tasks and for a user's comparison."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from icecore.drawing import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Hue tells the body, line and marker tell what trains; a line's name is "Random, gru", or "Random" for the transformer.
+# Hue shows the body, line and marker the trainable set. Lines are named "Random, gru", or "Random" for the transformer.
 TRAINED_STYLES = {
     "Random": {"marker": "o", "linestyle": "-"},
     "Normal": {"marker": "^", "linestyle": "--"},
@@ -37,7 +37,7 @@ HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
 
 @dataclass(frozen=True)
 class Point:
-    """One width of one line of one task: accuracies in %, the least first."""
+    """One width of one line of one task: accuracies in %, ascending."""
 
     task: str
     line: str
@@ -45,7 +45,7 @@ class Point:
     values: tuple[float, ...]
     baseline: float | None
     widths: tuple[int, ...]  # of the whole figure, recorded or not
-    seeds: tuple[int, ...] = ()  # whose values they are, in their order
+    seeds: tuple[int, ...] = ()  # of the values, in their order
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
@@ -64,7 +64,7 @@ def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
 
 
 def draw_widths(points: Sequence[Point], title: str) -> "Figure":
-    """Draw a panel per task: medians as lines between neighbouring widths, a dash for each seed, the baseline."""
+    """Draw a panel per task: medians as lines between neighbouring widths, a dash per seed, the baseline."""
     tasks = list(dict.fromkeys(point.task for point in points))
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
@@ -78,7 +78,7 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
         drawn = [(line, style) for line, style in styles.items() if line in own]
         for index, (line, style) in enumerate(drawn):
             along = {point.width: point for point in here if point.line == line}
-            aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # so that none hides another
+            aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # shifted, so that no line hides another
             places = [width * aside for width in widths]
             draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
         if here[0].baseline is not None:

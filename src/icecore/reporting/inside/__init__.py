@@ -1,4 +1,4 @@
-"""What is inside a trained run: a file an analysis, which measures it, with its control, prints it and draws it."""
+"""Analyses of a trained run, one file each: measurement with its control, tables and figure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,14 +28,14 @@ __all__ = [
     "AnalyzedRun",
     "Result",
     "Table",
+    "analyze_run",
     "chosen",
     "draw",
-    "look_inside",
 ]
 
 
 def chosen(run: AnalyzedRun, names: Sequence[str]) -> dict[str, Analysis]:
-    """The named analyses, ours or `FILE.py:FUNCTION`; if none is named, those of ours that fit the run."""
+    """Return the named analyses, ours or `FILE.py:FUNCTION`; by default those of ours that fit the run."""
     if not names:
         return {name: analysis for name, analysis in ANALYSES.items() if analysis.fits(run)}
     found: dict[str, Analysis] = {}
@@ -46,14 +46,14 @@ def chosen(run: AnalyzedRun, names: Sequence[str]) -> dict[str, Analysis]:
         is_ours = ANALYSES.get(analysis.name) is analysis
         require(
             is_ours or analysis.name not in (*ANALYSES, *found),
-            f"two analyses would have the name {analysis.name}: call the function of {name} something else",
+            f"two analyses would have the name {analysis.name}: rename the function of {name}",
         )
         found[analysis.name] = analysis
     return found
 
 
-def look_inside(context: AnalysisContext, analyses: Iterable[Analysis]) -> Iterator[tuple[str, Result]]:
-    """Each analysis by name, as it is finished."""
+def analyze_run(context: AnalysisContext, analyses: Iterable[Analysis]) -> Iterator[tuple[str, Result]]:
+    """Yield each analysis's name and result as it finishes."""
     for analysis in analyses:
         context.on_progress(analysis.name, 0, 1)
         yield analysis.name, analysis.measure(context)

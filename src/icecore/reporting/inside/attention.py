@@ -1,4 +1,4 @@
-"""Figure 2: where the tokens of a prompt context; of needle, both steps of induction."""
+"""Figure 2: attention maps of a prompt; for needle, both steps of induction."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ STEPS = ("value_to_marker", "query_to_value")
 
 
 def measure(context: AnalysisContext) -> Result:
-    """Of needle the scores of both steps of induction; of any task the maps of a prompt."""
+    """Return the attention maps of a prompt; for needle also the scores of both steps of induction."""
     run, prompt = context.run, context.options.prompt
     task = run.config.task
     found: Result = {}
@@ -26,7 +26,7 @@ def measure(context: AnalysisContext) -> Result:
         test = task.test_set()[: context.options.items]
         found["items"] = len(test)
         for half, (name, parameters) in enumerate(run.both.items()):
-            parts = context.in_parts("attention", test, half)
+            parts = context.in_chunks("attention", test, half)
             scores = induction_scores(run.model, parameters, task, parts)
             found[name] = {
                 "value_to_marker": scores.value_to_marker.tolist(),
@@ -52,7 +52,7 @@ def tables(result: Result) -> list[Table]:
             head, uniform = result[name][f"best_{step}"], result[name]["uniform"][index]
             where = f"layer {head['layer']}, head {head['head']}"
             rows.append((name, step.replace("_", " "), where, f"{head['score']:.3f}", f"{uniform:.3f}"))
-    title = "The heads that context most from each value to its marker, and from the query to its value"
+    title = "Heads with the most attention from each value to its marker, and from the query to its value"
     left = ("", "attention", "best head")
     of_needle = [Table(title, (*left, "mean", "uniform"), rows, left)] if rows else []
     return [*of_needle, *([prompt_table(result["prompt"])] if "prompt" in result else [])]
@@ -64,12 +64,12 @@ def prompt_table(prompt: Result) -> Table:
         for head, rows_of_head in enumerate(heads, start=1):
             at = max(range(len(words)), key=lambda index, last=rows_of_head[-1]: last[index])
             rows.append((f"layer {layer}, head {head}", words[at], str(at + 1), f"{rows_of_head[-1][at]:.3f}"))
-    title = f"Where the last token of '{' '.join(words)}' looks most"
-    return Table(title, ("", "at", "place", "attention"), rows, left=("", "at"))
+    title = f"Strongest attention from the last token of '{' '.join(words)}'"
+    return Table(title, ("", "to", "position", "attention"), rows, left=("", "to"))
 
 
 def figure(context: AnalysisContext, result: Result) -> "Figure | None":
-    """Draw a panel per head and a row per layer, trained and below it untrained; rows look, columns are looked at."""
+    """Draw a panel per head and a row per layer, trained above untrained; within a map, rows attend to columns."""
     if "prompt" not in result:
         return None
     prompt, words = result["prompt"], result["prompt"]["words"]

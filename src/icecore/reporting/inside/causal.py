@@ -1,4 +1,4 @@
-"""Whether few directions are enough: accuracy when the residual stream keeps, or loses, its top k."""
+"""Accuracy when the residual stream keeps or loses its top k directions: are few enough?"""
 
 import itertools
 from dataclasses import asdict
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 LINES = {
     "directions": ("top directions", BLUE, "o"),
     "neurons": ("top neurons", YELLOW, "s"),
-    "untrained": ("the untrained model's", GREEN, "^"),
+    "untrained": ("untrained model's directions", GREEN, "^"),
     "random": ("random directions", LIGHT_GREY, "x"),
 }
 
 
 def measure(context: AnalysisContext) -> Result:
-    """Accuracy when the stream, at one place or at all at once, keeps or loses more and more directions."""
+    """Return the accuracy when the residual stream, at one activation or at all, keeps or loses k directions."""
     run, activation = context.run, context.options.activation
     trained, untrained = context.moments
     task = run.config.task
@@ -55,7 +55,7 @@ def measure(context: AnalysisContext) -> Result:
 def tables(result: Result) -> list[Table]:
     curves = result["curves"]
     title = (
-        f"% accuracy on {result['items']} test items when the stream keeps, or loses, k directions "
+        f"% accuracy on {result['items']} test items when the residual stream keeps or loses k directions "
         f"at {', '.join(curves[0]['places'])}"
     )
     left = ("", "k =")

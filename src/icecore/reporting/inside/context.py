@@ -1,4 +1,4 @@
-"""What an analysis is, and what it is given to context at."""
+"""Analyses and their inputs."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from icecore.analysis.moments import Moments, Positions, in_parts, moments_of, streams_of
+from icecore.analysis.moments import Moments, Positions, in_chunks, moments_of, streams_of
 from icecore.errors import unknown_name
 from icecore.models import Model, device_of, traced
 from icecore.reporting.table import Table
@@ -18,9 +18,9 @@ from icecore.training import Population, RunConfig, index_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Result = dict[str, Any]  # what was found, as JSON
-Both = tuple[dict[str, Moments], dict[str, Moments]]  # of the trained model, and of the untrained one
-AnalysisProgress = Callable[[str, int, int], None]  # which analysis, how many parts are done, and of how many
+Result = dict[str, Any]  # as JSON
+Both = tuple[dict[str, Moments], dict[str, Moments]]  # of the trained and of the untrained model
+AnalysisProgress = Callable[[str, int, int], None]  # (analysis, parts done, all parts)
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,25 @@ class AnalyzedRun:
         )
 
     def require_streams(self) -> None:
-        """Raise unless the model's hook gets the streams that the model names."""
+        """Raise unless the model calls its hook with the residual streams it names."""
         tokens = self.sample.tokens[:1].to(device_of(self.untrained))
         traced(self.model, self.untrained, tokens, streams_of(self.model))
 
     @property
     def both(self) -> dict[str, dict[str, Tensor]]:
-        """The parameters, and their control."""
+        """Return the trained parameters and, as their control, the untrained ones."""
         return {"trained": self.parameters, "untrained": self.untrained}
 
 
 @dataclass(frozen=True)
 class AnalysisOptions:
-    """The user's choices."""
+    """The user's options."""
 
     positions: Positions = "read"  # whose activations are pooled
     items: int = 1_000  # of the test set, at most
-    activation: str | None = None  # of the stream, that is edited alone
-    prompt: str | None = None  # whose attention is shown
-    components: tuple[int, int] | None = None  # of the embedding, that are drawn
+    activation: str | None = None  # of the residual stream; only this one is edited
+    prompt: str | None = None  # for attention maps
+    components: tuple[int, int] | None = None  # of the embeddings, to draw
 
 
 def silence(_what: str, _done: int, _total: int) -> None:
@@ -87,24 +87,24 @@ class AnalysisContext:
 
     @functools.cached_property
     def moments(self) -> Both:
-        """The moments of the residual stream, trained and untrained, on the same items; several analyses share them."""
+        """Return the moments of the residual stream, trained and untrained, on the same items. Analyses share them."""
         self.run.require_streams()
         self.on_progress("moments", 0, 1)
         trained, untrained = (
             moments_of(
                 self.run.model,
                 parameters,
-                self.in_parts("moments", self.run.sample, half),
+                self.in_chunks("moments", self.run.sample, half),
                 self.options.positions,
             )
             for half, parameters in enumerate(self.run.both.values())
         )
         return trained, untrained
 
-    def in_parts(self, what: str, batch: Batch, half: int) -> Iterator[Batch]:
+    def in_chunks(self, what: str, batch: Batch, half: int) -> Iterator[Batch]:
         """Yield a batch in parts, as the first or second half of the work, and report progress."""
         done = half * len(batch)
-        for part in in_parts(batch):
+        for part in in_chunks(batch):
             yield part
             done += len(part)
             self.on_progress(what, done, 2 * len(batch))
@@ -118,8 +118,8 @@ class Analysis:
     measure: Callable[[AnalysisContext], Result]
     tables: Callable[[Result], list[Table]]
     figure: Callable[[AnalysisContext, Result], "Figure | None"] = lambda _context, _result: None
-    figure_name: str = ""  # its file's, if it is not the analysis's
-    fits: Callable[[AnalyzedRun], bool] = lambda _: True  # whether it is made if none is named
+    figure_name: str = ""  # of its file, if not the analysis's
+    fits: Callable[[AnalyzedRun], bool] = lambda _: True  # whether it runs by default
 
 
 def has_streams(run: AnalyzedRun) -> bool:

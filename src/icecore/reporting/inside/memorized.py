@@ -1,4 +1,4 @@
-"""Table 3: memorized bits, of the trained and of the untrained model."""
+"""Table 3: memorized bits of the trained and of the untrained model."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from icecore.reporting.inside.context import Analysis, AnalysisContext, Analyzed
 from icecore.reporting.table import Table
 from icecore.tasks import Memorization
 
-ROWS = 4_096  # items that are computed at once
+ROWS = 4_096  # items per forward pass
 
 
 @torch.no_grad()
@@ -19,7 +19,7 @@ def measure(context: AnalysisContext) -> Result:
     run = context.run
     task = run.config.task
     if not isinstance(task, Memorization):
-        raise InputError(f"bits are those of memorization; the run is of {task.name}")
+        raise InputError(f"capacity needs a run of memorization, got one of {task.name}")
     batch = task.test_set()
     total = run.trained_parameters + run.frozen_parameters
 

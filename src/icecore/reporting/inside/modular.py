@@ -1,4 +1,4 @@
-"""Figure 3: circles in the embedding of modular addition, and whether the logits use them."""
+"""Figure 3: circles in the embeddings of modular addition, and whether the logits use them."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ def measure(context: AnalysisContext) -> Result:
     run = context.run
     task, model = run.config.task, run.model
     if not isinstance(task, ModularAddition):
-        raise InputError(f"circles are those of modular-addition; the run is of {task.name}")
+        raise InputError(f"modular needs a run of modular-addition, got one of {task.name}")
 
     def of(parameters: dict[str, Tensor]) -> Result:
         ring = asdict(circles(parameter_of_role(model, parameters, "token")[: task.modulus]))
@@ -57,7 +57,7 @@ def tables(result: Result) -> list[Table]:
 
 
 def figure(context: AnalysisContext, _result: Result) -> "Figure":
-    """Token embeddings on the components where they are most nearly a circle, coloured along it; untrained beside."""
+    """Draw token embeddings on the two components closest to a circle, coloured along it; trained beside untrained."""
     drawn = new_figure(7.2, 3.4)
     panels = drawn.subplots(1, 2)
     numbers = range(context.run.config.task.vocab_size)

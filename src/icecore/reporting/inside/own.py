@@ -1,4 +1,4 @@
-"""A measurement of the user's own: a function of one file, from a model, its parameters and test items to numbers."""
+"""A user's measurement: a function from a model, its parameters and test items to numbers."""
 
 import inspect
 
@@ -13,28 +13,28 @@ TAKES = "(model, parameters, batch)"
 
 
 def own_analysis(spec: str) -> Analysis:
-    """Of `FILE.py:FUNCTION`, which is called twice: with the trained parameters, and with those before training."""
+    """Return the analysis of `FILE.py:FUNCTION`, called with the trained and with the untrained parameters."""
     function, text = load_function(spec, "measurement")
     name = function.__name__
     try:
         inspect.signature(function).bind(None, None, None)
     except TypeError:
-        raise InputError(f"{name} in {spec.partition(':')[0]} must take {TAKES}, and have defaults for more") from None
+        raise InputError(f"{name} in {spec.partition(':')[0]} must take {TAKES}; others need defaults") from None
 
     def measure(context: AnalysisContext) -> Result:
         run = context.run
         batch = run.config.task.test_set()[: context.options.items]
         found: dict[str, dict[str, float]] = {}
         for done, (which, parameters) in enumerate(run.both.items(), start=1):
-            own = {each: value.clone() for each, value in parameters.items()}  # what it changes is its own
+            own = {each: value.clone() for each, value in parameters.items()}  # a copy, which the function may change
             rows = batch.to(device_of(own))
             with reraise_user_error(f"{spec} failed"):
                 found[which] = finite_numbers(function(run.model, own, rows), name)
             context.on_progress(name, done, 2)
         require(
             found["trained"].keys() == found["untrained"].keys(),
-            f"{name} must give the same numbers of every model, and gave {', '.join(found['trained'])} of the trained "
-            f"one, {', '.join(found['untrained'])} of the untrained one",
+            f"{name} must return the same names for every model, got {', '.join(found['trained'])} (trained) and "
+            f"{', '.join(found['untrained'])} (untrained)",
         )
         return {"file": spec, "hash": hash_of(text), "items": len(batch), **found}
 

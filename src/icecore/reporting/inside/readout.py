@@ -1,4 +1,4 @@
-"""Table 2's U only, solved: the best that the unembedding alone could do on the untouched body."""
+"""Table 2's U only, solved: the best unembedding for the untrained body."""
 
 from dataclasses import asdict
 from functools import partial
@@ -14,7 +14,7 @@ from icecore.tasks import Language
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SAMPLE = 40_000  # training items that readouts are solved on: all of a finite set of the paper's size
+SAMPLE = 40_000  # training items for the solvers: all of a finite set of the paper's size
 
 
 def measure(context: AnalysisContext) -> Result:
@@ -32,13 +32,13 @@ def tables(result: Result) -> list[Table]:
         (one["kind"], percent(one["train_accuracy"]), percent(one["test_accuracy"]), f"{one['items']:,}")
         for one in result["readouts"]
     ]
-    title = "The unembedding alone on the untouched body, solved; accuracy in %"
+    title = "The unembedding alone on the untrained body, solved; accuracy in %"
     baselines = f"baselines: {', '.join(f'{name} {percent(value)}' for name, value in result['baselines'].items())}"
     return [Table(title, ("", "train", "test", "scored positions"), rows, left=("",), notes=(baselines,))]
 
 
 def figure(context: AnalysisContext, result: Result) -> "Figure":
-    """Both readouts beside what needs no learning."""
+    """Draw both readouts beside the baseline."""
     drawn = new_figure(4.6, 3.0)
     panel = drawn.subplots()
     kinds = [one["kind"] for one in result["readouts"]]
@@ -55,7 +55,7 @@ def figure(context: AnalysisContext, result: Result) -> "Figure":
 
 
 def fits(run: AnalyzedRun) -> bool:
-    return not isinstance(run.config.task, Language)  # its windows are too many
+    return not isinstance(run.config.task, Language)  # it has too many windows
 
 
 READOUT = Analysis("readout", measure, tables, figure, fits=fits)

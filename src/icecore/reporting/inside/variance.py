@@ -1,4 +1,4 @@
-"""Tables 4, 5 and 7: how much of the residual stream its top 10 directions and neurons hold."""
+"""Tables 4, 5 and 7: variance of the residual stream within its top 10 directions and neurons."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def measure(context: AnalysisContext) -> Result:
-    """Shares of variance within the top 10 directions and neurons, at each place."""
+    """Return the shares of variance within the top 10 directions and neurons, at each activation."""
     trained, untrained = context.moments
     places = streams_of(context.run.model)
     return {
@@ -31,13 +31,13 @@ def tables(result: Result) -> list[Table]:
         untrained = result["untrained"][place]
         each = (trained["directions"], untrained["directions"], trained["neurons"], untrained["neurons"])
         rows.append((place, *map(percent, each)))
-    headings = ("place", "directions", "untrained", "neurons", "untrained")
+    headings = ("activation", "directions", "untrained", "neurons", "untrained")
     title = f"% of variance within the top {TOP}, over {result['activations']:,} activations ({result['positions']})"
-    return [Table(title, headings, rows, left=("place",))]
+    return [Table(title, headings, rows, left=("activation",))]
 
 
 def figure(context: AnalysisContext, result: Result) -> "Figure":
-    """Shares at each place, trained beside untrained."""
+    """Draw the shares at each activation, trained beside untrained."""
     drawn = new_figure(7.2, 3.0)
     places = list(result["trained"])
     for panel, kind in zip(drawn.subplots(1, 2, sharey=True), ("directions", "neurons"), strict=True):

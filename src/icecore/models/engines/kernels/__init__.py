@@ -1,4 +1,4 @@
-"""Triton kernels of the fast paths. Imported on a GPU alone: other machines have no Triton."""
+"""Triton kernels of the engines. Import only on a GPU: other machines have no Triton."""
 
 from icecore.models.engines.kernels.attention import attend_backward, attend_forward
 from icecore.models.engines.kernels.cross_entropy import cross_entropy

@@ -1,7 +1,7 @@
 """Attention that reads queries, keys and values through an index, and its gradients.
 
-Sequences have at most 64 tokens here, so one program holds all of a sequence's scores, and nothing is kept for the
-backward pass but the inputs. Tensors are (seed, row, channel).
+Sequences have at most 64 tokens here, so one program holds all scores of a sequence, and only the inputs are saved for
+the backward pass. Tensors are (seed, row, channel).
 """
 
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ from torch import Tensor
 from icecore.models.engines.prefix_index import Reads
 
 Rows = Float[Tensor, "seed row width"]
-LONGEST = 64  # tokens of a sequence, and scored positions of one
-LARGEST_CHUNK = 128  # channels at a time: small tiles let more programs run beside each other
-WARPS = {16: 4, 32: 4, 64: 4}  # of a program, by its tile
-NARROW_WARPS = {16: 2, 32: 2, 64: 4}  # with up to 32 channels a head
+LONGEST = 64  # tokens, and scored positions, per sequence
+LARGEST_CHUNK = 128  # channels at a time: small tiles let more programs run in parallel
+WARPS = {16: 4, 32: 4, 64: 4}  # per program, by tile size
+NARROW_WARPS = {16: 2, 32: 2, 64: 4}  # with up to 32 channels per head
 
 
 @triton.jit
 def load_tile(base, at, here, channel, CHANNELS: tl.constexpr, row_stride: tl.constexpr):
-    """Rows `at` of a matrix, (rows, channels) of one head; 0 where there is none."""
+    """Load rows `at` of a matrix, (rows, channels) of one head; 0 where there is none."""
     place = base + at.to(tl.int64)[:, None] * row_stride + channel[None, :]
     return tl.load(place, mask=here[:, None] & (channel < CHANNELS)[None, :], other=0.0)
 
@@ -37,7 +37,7 @@ def store_tile(base, at, here, channel, value, CHANNELS: tl.constexpr, row_strid
 
 @triton.jit
 def key_places(key_index, lengths, rows, longest, N: tl.constexpr, SPAN: tl.constexpr):
-    """The keys of a tile, which holds N / SPAN sequences: their sequence, column, row of kv, and if they exist."""
+    """Return the keys of a tile of N / SPAN sequences: their sequence, column, row of kv, and whether they exist."""
     n = tl.arange(0, N)
     row = tl.program_id(0) * (N // SPAN) + n // SPAN
     column = n % SPAN
@@ -51,7 +51,7 @@ def query_places(
     key_index, own, query_column, lengths, rows, longest, slots, real_rows,
     M: tl.constexpr, N: tl.constexpr, SPAN: tl.constexpr, QUERY_SPAN: tl.constexpr, SELF: tl.constexpr,
 ):  # fmt: skip
-    """The queries of a tile: their sequence, column, row of q, row of the output (-1: none), and if they exist."""
+    """Return the queries of a tile: their sequence, column, row of q, row of out (-1: none), and whether they exist."""
     m = tl.arange(0, M)
     if SELF:
         row, column, at, here = key_places(key_index, lengths, rows, longest, M, SPAN)
@@ -69,7 +69,7 @@ def products(
     a, b, a_at, b_at, a_here, b_here, a_stride: tl.constexpr, b_stride: tl.constexpr,
     M: tl.constexpr, N: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """All products of rows of a with rows of b, a chunk of channels at a time."""
+    """Return all dot products of rows of a with rows of b, one chunk of channels at a time."""
     total = tl.zeros((M, N), tl.float32)
     for first in tl.static_range(0, CHANNELS, CHUNK):
         channel = first + tl.arange(0, CHUNK)
@@ -84,7 +84,7 @@ def mix_and_store(
     weights, values, at, here, out, out_at, out_here, stride: tl.constexpr, out_stride: tl.constexpr,
     CHANNELS: tl.constexpr, CHUNK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The rows of `values` mixed by weights, a chunk of channels at a time."""
+    """Store weights @ values, one chunk of channels at a time."""
     for first in tl.static_range(0, CHANNELS, CHUNK):
         channel = first + tl.arange(0, CHUNK)
         value = load_tile(values, at, here, channel, CHANNELS, stride)
@@ -97,7 +97,7 @@ def attention_weights(scores, query_row, query_column, key_row, key_column, key_
     visible = (key_row[None, :] == query_row[:, None]) & (key_column[None, :] <= query_column[:, None])
     visible = visible & key_here[None, :]
     if SOFTMAX:
-        scores = tl.where(visible, scores, -1e30)  # finite: a query that does not exist may see nothing
+        scores = tl.where(visible, scores, -1e30)  # finite: a query that does not exist may see no key
         weights = tl.exp(scores - tl.max(scores, axis=1)[:, None])
         return weights / tl.sum(weights, axis=1)[:, None]
     return visible.to(tl.float32)
@@ -105,7 +105,7 @@ def attention_weights(scores, query_row, query_column, key_row, key_column, key_
 
 @triton.jit
 def belongs(lengths, N: tl.constexpr):
-    """Whether the tile of this program's sequence has size N: each size has a launch of its own."""
+    """Tell whether this program's sequence has tile size N: each size has its own launch."""
     length = tl.load(lengths + tl.program_id(0))
     return (length <= N) & (length > (N // 2 if N > 16 else 0))
 
@@ -217,8 +217,10 @@ def backward_kernel(
 def tilings(
     q: Tensor, heads: int, reads: Reads, softmax: bool, tf32: bool
 ) -> Iterator[tuple[tuple[int, int, int], dict[str, Any]]]:
-    """Grids and sizes of attention: a launch for each power of two up to the longest sequence, one sequence a program;
-    or, of short sequences, as many in a program as fill a tile."""
+    """Yield grids and sizes of attention: one launch per power of two up to the longest sequence.
+
+    A program has one sequence or, if they are short, as many as fill a tile.
+    """
     seeds, _, width = q.shape
     rows, longest = reads.index.shape
     chunk = max(16, min(LARGEST_CHUNK, triton.next_power_of_2(width // heads)))
@@ -248,7 +250,7 @@ def tilings(
 def attend_forward(
     q: Rows, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int, heads: int, softmax: bool, tf32: bool
 ) -> Float[Tensor, "seed output width"]:
-    """Each query's mix of values."""
+    """Return each query's attention output."""
     seeds, q_rows, width = q.shape
     out = q.new_empty((seeds, outputs, width))
     for grid, sizes in tilings(q, heads, reads, softmax, tf32):
@@ -270,7 +272,7 @@ def attend_backward(
     softmax: bool,
     tf32: bool,
 ) -> tuple[Float[Tensor, "seed output width"], Float[Tensor, "seed slot both"]]:
-    """Gradients: of each output's query, and of keys and values by slot."""
+    """Return the gradients of each output's query, and of keys and values by slot."""
     seeds, q_rows, width = q.shape
     d_q = torch.empty_like(d_out)
     d_kv = kv.new_empty((seeds, slots, 2 * width))

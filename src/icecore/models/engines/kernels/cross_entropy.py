@@ -6,7 +6,7 @@ import triton.language as tl
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-NARROW = 4096  # logits of a row that one program holds; of more, so few programs fit that memory waits for them
+NARROW = 4096  # logits per row that one program holds; with more, too few programs fit to keep memory busy
 BLOCK = 2048  # logits of a wide row at a time
 
 
@@ -34,18 +34,18 @@ def wide_cross_entropy_kernel(
     logits, targets, weight, loss, gradient, rows,
     VOCABULARY: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A wide row is read twice, the second time mostly from the cache."""
+    """Read a wide row twice, the second time mostly from the cache."""
     at = tl.program_id(1).to(tl.int64) * rows + tl.program_id(0)
     logits += at * VOCABULARY
     gradient += at * VOCABULARY
     target, share = tl.load(targets + tl.program_id(0)), tl.load(weight + tl.program_id(0))
     largest = tl.full((BLOCK,), -float("inf"), tl.float32)
-    total = tl.zeros((BLOCK,), tl.float32)  # of exponentials, in units of exp(largest): a sum for each lane
+    total = tl.zeros((BLOCK,), tl.float32)  # of exponentials, in units of exp(largest): one sum per lane
     for begin in range(0, VOCABULARY, BLOCK):
         column = begin + tl.arange(0, BLOCK)
         value = tl.load(logits + column, mask=column < VOCABULARY, other=-float("inf")).to(tl.float32)
         before, largest = largest, tl.maximum(largest, value)
-        unit = tl.where(largest == -float("inf"), 0.0, largest)  # a lane that has seen nothing yet
+        unit = tl.where(largest == -float("inf"), 0.0, largest)  # a lane that has no value yet
         total = total * tl.exp(before - unit) + tl.exp(value - unit)
     most = tl.max(largest, axis=0)
     log_total = tl.log(tl.sum(total * tl.exp(largest - most), axis=0)) + most
@@ -63,7 +63,7 @@ def cross_entropy(
     weight: Float[Tensor, " row"],
     dtype: torch.dtype,
 ) -> tuple[Float[Tensor, "seed row"], Float[Tensor, "seed row vocab"]]:
-    """Each row's weighted loss, and its gradient by the logits in `dtype`."""
+    """Return each row's weighted loss, and its gradient with respect to the logits in `dtype`."""
     seeds, rows, vocabulary = logits.shape
     loss = torch.empty((seeds, rows), dtype=torch.float32, device=logits.device)
     gradient = torch.empty_like(logits, dtype=dtype, memory_format=torch.contiguous_format)

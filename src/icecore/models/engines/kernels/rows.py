@@ -1,4 +1,4 @@
-"""Sums over sorted rows, and norms that add to the residual stream on the way. Tensors are (seed, row, channel)."""
+"""Sums over sorted rows, and norms that also add to the residual stream. Tensors are (seed, row, channel)."""
 
 import torch
 import triton
@@ -14,7 +14,7 @@ def segment_sum_kernel(
     values, order, key, out, count, value_rows, segments,
     WIDTH: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Sums of up to CHUNK rows with equal keys by one small matrix product, added to their segments."""
+    """Sum up to CHUNK rows by key with one small matrix product, and add the sums to their segments."""
     seed = tl.program_id(2).to(tl.int64)
     values += seed * value_rows * WIDTH
     out += seed * segments * WIDTH
@@ -38,7 +38,7 @@ def segment_sum_kernel(
 def segment_sum(
     values: Float[Tensor, "seed row width"], order: Int32[Tensor, " item"], key: Int32[Tensor, " item"], segments: int
 ) -> Float[Tensor, "seed segment width"]:
-    """out[key[i]] += values[order[i]], in float32; `key` is sorted, and a key of `segments` belongs to none."""
+    """Return out with out[key[i]] += values[order[i]], in float32; `key` is sorted, and key `segments` is skipped."""
     seeds, rows, width = values.shape
     values = values.contiguous()
     out = torch.zeros((seeds, segments, width), dtype=torch.float32, device=values.device)
@@ -66,7 +66,7 @@ def add_rows_kernel(
 
 
 def add_rows(out: Rows, index: Int32[Tensor, " item"], values: Float[Tensor, "seed item width"]) -> Rows:
-    """out[:, index[i]] += values[:, i], in place; indices may be equal."""
+    """Add values[:, i] to out[:, index[i]] in place; indices may repeat."""
     seeds, rows, _ = values.shape
     block, sizes = row_sizes(out)
     add_rows_kernel[(triton.cdiv(rows, block), seeds)](out, index, values.contiguous(), out.stride(0), rows, **sizes)
@@ -150,7 +150,7 @@ def norm_backward_kernel(
 
 
 def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
-    """Rows a program, and its sizes: about 2,048 numbers."""
+    """Return the rows per program, about 2,048 numbers, and its sizes."""
     padded = triton.next_power_of_2(x.shape[2])
     block = max(1, 2048 // padded)
     return block, {"WIDTH": x.shape[2], "PADDED": padded, "BLOCK": block, "num_warps": 4}
@@ -165,7 +165,7 @@ def norm_forward(
     dtype: torch.dtype,
     epsilon: float,
 ) -> tuple[Rows, Rows, Float[Tensor, "seed row 2"]]:
-    """The norm of x + added + shift, that sum, and its mean and 1 / standard deviation.
+    """Return the norm of x + added + shift, that sum, and its mean and 1 / standard deviation.
 
     Shift, weight and bias are (seed, width).
     """
@@ -190,13 +190,13 @@ def norm_backward(
     weight: Tensor | None,
     shifted: bool = False,
 ) -> tuple[Rows, Tensor | None, Tensor | None, Tensor | None]:
-    """Gradients of the sum x, to which `d_kept` is added, and those of shift, weight and bias that there are."""
+    """Return the gradients of the sum x, plus `d_kept`, and of shift, weight and bias where they exist."""
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
     block, sizes = row_sizes(x)
     d_shift = d_weight = d_bias = None
     turns = 1
-    if shifted or weight is not None:  # they are added up in each program before they meet
+    if shifted or weight is not None:  # each program sums its own rows first
         d_shift, d_weight, d_bias = torch.zeros((3, seeds, width), device=x.device)
         turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
         sizes["num_warps"] = min(4, max(2, width // 256))  # sums need registers
