@@ -187,7 +187,7 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     A wide spread is a reason too.
     """
     cells = {cell.label: cell for cell in cells_at("table1")}
-    changed = {cell.label: cell for cell in cells_at("table1", "paper", "readme")}
+    changed = {cell.label: cell for cell in cells_at("table1", "paper", "unfiltered")}
     lower = {cell.label: cell for cell in cells_at("rates")}
     accuracies = {
         "parentheses, Normal 16": [0.9] * 3,
@@ -218,10 +218,10 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
     assert notes == {
         "needle, E_token & U": "with sinusoidal positions: 98.5, 3 seeds",
         "decimal-addition, E_token & U": "unexplained; with sinusoidal positions: 30.0, 3 seeds",
-        "parentheses, Normal 16": "with --preset readme: 100.0, 3 seeds",
+        "parentheses, Normal 16": "with --preset unfiltered: 100.0, 3 seeds",
         "parentheses, Normal 1024": "unexplained; with lr 0.0003: 99.0, 3 seeds; with lr 0.0001: 92.0, 3 seeds",
         "decimal-addition, Normal 16": "within the 95% interval of our median, 30.0 to 100.0",
-        "decimal-addition, Random 16": "unexplained; with --preset readme in tf32: 28.0, 1 seed",
+        "decimal-addition, Random 16": "unexplained; with --preset unfiltered in tf32: 28.0, 1 seed",
     }
 
 
@@ -232,7 +232,7 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
         ("paper", 0.973, True),
         ("paper", 0.948, False),
         ("released", 0.9, False),
-        ("readme", 0.948, False),
+        ("unfiltered", 0.948, False),
     ],
 )
 def test_what_is_known_accounts_for_so_much_and_with_its_presets(tmp_path, preset, accuracy, is_known):

@@ -30,7 +30,7 @@ def test_every_table_and_figure_has_a_grid(tmp_path, capsys):
 
 
 def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
-    for preset in ("released", "readme", "paper"):
+    for preset in ("released", "unfiltered", "paper"):
         chosen = [cell for cell in cells_at("table1", "paper", preset) if cell.label.endswith("Random 16")]
         recorded(tmp_path / preset, chosen, seeds=2)
         assert main(["results", "merge", str(tmp_path / preset), "--results", str(tmp_path)]) == 0
@@ -41,13 +41,13 @@ def test_presets_stand_below_each_other_where_they_differ(tmp_path, capsys):
     rows = [row[0] for row in found["rows"]]
     assert [row for row in rows if row.startswith("parentheses")] == [
         "parentheses, released",
-        "parentheses, readme",
+        "parentheses, unfiltered",
         "parentheses, paper",
     ]
     assert "modular-addition, released" in rows
-    assert "modular-addition, readme" not in rows, "its settings are the scripts'"
+    assert "modular-addition, unfiltered" not in rows, "its settings are the scripts'"
     assert main(["claims", "--by-preset", "--markdown", *at]) == 0
-    assert "| parentheses, readme |" in capsys.readouterr().out
+    assert "| parentheses, unfiltered |" in capsys.readouterr().out
     assert main(["claims", "fig4", "--by-preset", *at]) == 2
     assert "fig4 has no rows by preset" in capsys.readouterr().err
     for clash in (["--by-preset", "--grid"], ["--summary", "--grid"], ["--by-preset", "--preset", "paper"]):

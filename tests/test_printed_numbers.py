@@ -100,13 +100,13 @@ def test_tables_of_tasks_have_each_number_below_its_heading(capsys):
 
     tasks = rows("tasks")
     assert tasks["task"][:4] == ["version", "presets", "vocabulary", "length"]
-    assert tasks["needle"][:4] == ["1", "released, readme, paper", "256", "61"]
+    assert tasks["needle"][:4] == ["1", "released, unfiltered, paper", "256", "61"]
     settings = rows("tasks", "needle")
-    assert settings["flag"] == ["released", "readme", "paper"]
+    assert settings["flag"] == ["released", "unfiltered", "paper"]
     for name, (default, *presets) in settings.items():
         if name != "flag":
             field = name.removeprefix("--").replace("-", "_")
-            of_presets = [str(Needle.presets[preset].get(field, default)) for preset in ("readme", "paper")]
+            of_presets = [str(Needle.presets[preset].get(field, default)) for preset in ("unfiltered", "paper")]
             assert presets == of_presets, name
     assert settings["--test-items-in-stream"] == ["False", "True", "False"]
     assert main(["data", "needle", "--split", "train"]) == 0

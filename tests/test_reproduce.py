@@ -201,7 +201,7 @@ def test_every_entry_has_its_cells_under_every_preset(scale, preset):
         (["reproduce", "fig4", "--text", "nowhere"], "there is no folder nowhere; make it with icecore prepare"),
         (["reproduce", "table1", "--only", "nothing"], "no cell's label contains 'nothing'"),
         (["reproduce", "table1", "--preset", "papers"], "did you mean 'paper'?"),
-        (["claims", "table1", "--preset", "readmes"], "did you mean 'readme'?"),
+        (["claims", "table1", "--preset", "unfilterd"], "did you mean 'unfiltered'?"),
         (["figure", "fig7", "--preset", "release"], "did you mean 'released'?"),
         (["claims", "fig9"], "unknown table or figure 'fig9'"),
     ],

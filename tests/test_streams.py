@@ -169,7 +169,7 @@ def test_rejected_share(task, share, error):
 
 @pytest.mark.parametrize("task_class", [Needle, DecimalAddition, Parentheses])
 def test_the_stream_of_the_scripts_readme_keeps_test_items(task_class):
-    task = task_class(**task_class.presets["readme"])
+    task = task_class(**task_class.presets["unfiltered"])
     assert held_out_of(task, torch.device("cpu")) is None
     assert task.test_items() == task_class().test_items()
     assert torch.equal(task.sample(100, generator()).tokens, task.draw(100, generator()).tokens)

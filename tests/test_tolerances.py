@@ -70,13 +70,13 @@ def test_a_share_beyond_its_tolerance_is_not_counted_as_within(tmp_path):
 def test_what_was_changed_is_compared_in_the_same_precision(tmp_path):
     cells, changed = (
         {cell.label: cell for cell in cells_at("table1", "paper", preset)}["parentheses, Normal 16"]
-        for preset in ("released", "readme")
+        for preset in ("released", "unfiltered")
     )
     rows = [record_of(cells, seed, 0.9) for seed in range(3)] + [record_of(changed, seed, 0.5) for seed in range(2)]
     Records(tmp_path).append(rows + [record_of(changed, seed, 0.7, "tf32") for seed in range(3)])
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     (claim,) = [claim for claim in claims if claim.n]
-    assert claim.explanation == "unexplained; with --preset readme: 50.0, 2 seeds"
+    assert claim.explanation == "unexplained; with --preset unfiltered: 50.0, 2 seeds"
 
 
 def test_a_number_that_another_precision_has_is_explained(tmp_path):

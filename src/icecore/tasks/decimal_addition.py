@@ -13,7 +13,7 @@ from torch import Tensor
 from icecore.errors import require, require_choices
 from icecore.tasks.base import Batch, Item, exact_match, token_accuracy
 from icecore.tasks.drawing import random_bits, scale_down
-from icecore.tasks.plain import PlainTask, kept_in_stream, require_test_size
+from icecore.tasks.plain import PlainTask, require_test_size, unfiltered_setting
 
 PLUS, EQUALS, PADDING, FIRST_ANSWER_DIGIT, STOP = 10, 11, 12, 20, 30  # SOURCE: appendix D.1.2
 
@@ -33,13 +33,13 @@ class DecimalAddition(PlainTask):
     # always the stop, and the padding after the stop of a shorter sum. The paper scores the digits.
     scored: Literal["input-is-answer", "target-is-digit"] = "input-is-answer"
     test_size: int = 4_000  # items held out; on a small task, too many distort the training data
-    test_items_in_stream: bool = kept_in_stream()
+    test_items_in_stream: bool = unfiltered_setting()
 
     name: ClassVar[str] = "decimal-addition"
     padding: ClassVar[int] = PADDING
     presets: ClassVar = {
         "released": {},
-        "readme": {"test_items_in_stream": True},
+        "unfiltered": {"test_items_in_stream": True},
         "paper": {"scored": "target-is-digit"},
     }
 

@@ -15,7 +15,7 @@ from icecore.tasks.base import Item
 from icecore.tasks.drawing import below, half_words, largest_first, scale_half_words
 from icecore.tasks.holdout import narrow_type
 from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
-from icecore.tasks.plain import kept_in_stream, require_test_size
+from icecore.tasks.plain import require_test_size, unfiltered_setting
 
 MARKERS = tuple(string.ascii_letters)  # how markers are written: a, b, ...
 
@@ -34,12 +34,12 @@ class Needle(OneAnswerTask):
     spare_markers: int = 0  # DIFFERS: the scripts have 128..157, the paper's appendix 128..158
     query: Literal["own-token", "marker"] = "own-token"  # DIFFERS: section 4.1 repeats the marker
     test_size: int = 4_000  # items held out; on a small task, too many distort the training data
-    test_items_in_stream: bool = kept_in_stream()
+    test_items_in_stream: bool = unfiltered_setting()
 
     name: ClassVar[str] = "needle"
     presets: ClassVar = {
         "released": {},
-        "readme": {"test_items_in_stream": True},
+        "unfiltered": {"test_items_in_stream": True},
         "paper": {"spare_markers": 1, "query": "marker"},
     }
 

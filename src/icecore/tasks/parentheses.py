@@ -21,7 +21,7 @@ from icecore.tasks.parenthesis_strings import (
     bits_inside,
     mutate_strings,
 )
-from icecore.tasks.plain import kept_in_stream, require_test_size
+from icecore.tasks.plain import require_test_size, unfiltered_setting
 
 OPEN, CLOSE, QUESTION = 1, 2, 3  # SOURCE: appendix D.1.2
 UNBALANCED, BALANCED = 1, 2
@@ -48,12 +48,12 @@ class Parentheses(OneAnswerTask):
     double_flips: bool = True  # with probability 2/3, twice as many flips
     swap_in_order_only: bool = True  # swap i, j only if i < j
     test_size: int = 4_000  # items held out; on a small task, too many distort the training data
-    test_items_in_stream: bool = kept_in_stream()
+    test_items_in_stream: bool = unfiltered_setting()
 
     name: ClassVar[str] = "parentheses"
     presets: ClassVar = {
         "released": {},
-        "readme": {"test_items_in_stream": True},
+        "unfiltered": {"test_items_in_stream": True},
         "paper": {"spare_half_of_balanced": False, "double_flips": False, "swap_in_order_only": False},
     }
 

@@ -16,12 +16,13 @@ from icecore.tasks.base import Batch, Item, Task
 RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it
 
 
-def kept_in_stream() -> Any:
+def unfiltered_setting() -> Any:
     """Return the setting that keeps test items in the training data, for tasks of the released stream scripts.
 
-    DIFFERS: the scripts' README runs `experiment_stream`, which trains on test items; `experiment_stream_new`,
-    beside it, drops them. We drop them by default. It matters for parentheses: 14 % of draws are test items, among
-    them all balanced strings of 2, 4 and 6 characters, which a model then never sees in training.
+    SOURCE: the released `experiment_stream` rejects test items. In the authors' first commit (c2839cc) a script of
+    that name kept them, beside `experiment_stream_new`, which rejected them. We reject them by default. It matters for
+    parentheses: 14 % of draws are test items, among them all balanced strings of 2, 4 and 6 characters, which a model
+    then never sees in training.
     """
     return field(default=False, metadata={ADDED_LATER: True})
 
