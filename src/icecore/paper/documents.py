@@ -19,7 +19,7 @@ from icecore.reporting.claim import seeds_of
 from icecore.store.files import read_json
 from icecore.store.records import Records
 
-BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset)?, made by `make readme` -->")
+BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset| alone)?, made by `make readme` -->")
 END = "<!-- end of results -->"
 
 
@@ -40,10 +40,15 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
-def table_of(name: str, by_preset: bool, results: Path) -> str:
-    """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark."""
-    if by_preset:
+def table_of(name: str, form: str, results: Path) -> str:
+    """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark.
+
+    The form is empty, `by preset`, or `alone`, which leaves out the reasons for differences.
+    """
+    if form == "by preset":
         return preset_grid_of(name, "paper", Records(results)).markdown()
+    if form == "alone":
+        return grid_of(claims_of([name], "paper", "released", Records(results))).markdown()
     if name == "all":
         names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
         return summary_of(names, "paper", "released", Records(results)).markdown()
@@ -60,11 +65,12 @@ def filled(text: str, results: Path) -> str:
     """Return the text with its tables filled in."""
     before, *rest = re.split(f"({BEGIN.pattern})", text)
     parts = [before]
-    for mark, name, by_preset, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
+    for mark, name, form, following in zip(rest[::4], rest[1::4], rest[2::4], rest[3::4], strict=True):
         _, end, after = following.partition(END)
         if not end:
             raise InputError(f"'{mark}' needs '{END}' after it")
-        parts.append(f"{mark}\n\n{table_of(name, bool(by_preset), results)}\n\n{END}{after}")
+        table = table_of(name, (form or "").strip(), results)
+        parts.append(f"{mark}\n\n{table}\n\n{END}{after}")
     return "".join(parts)
 
 
