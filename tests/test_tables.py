@@ -50,3 +50,40 @@ def test_every_format_has_the_same_cells(command, tmp_path, capsys):
     ]
     assert main([*command, *at, "--csv", "--markdown"]) == 2
     assert "choose one" in capsys.readouterr().err
+
+
+WIDE = Table(
+    "Runs",
+    ("run", "accuracy", "device", "settings"),
+    [("needle/0123456789ab", "0.123 to 0.456", "cpu", "--init matched, " * 4), ("needle/fedcba987654", "", "", "")],
+    left=("run", "settings"),
+    wraps=("settings",),
+    secondary=("device",),
+)
+
+
+def test_on_a_narrow_terminal_columns_move_below_their_row_and_nothing_is_cut(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(WIDE)
+    out = capsys.readouterr().out
+    assert all(len(line) <= 40 for line in out.splitlines())
+    assert cells_of(out)[1] == ["needle/0123456789ab", "0.123 to 0.456"]
+    below = out.splitlines()[4:]
+    assert below[0].startswith("    device cpu; --init matched")
+    assert " ".join(out.split()).count("--init matched") == 4
+    assert below[-1].startswith("needle/fedcba987654"), "no empty line below it"
+
+
+def test_a_pipe_keeps_the_columns(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(WIDE)
+    assert cells_of(capsys.readouterr().out)[0] == list(WIDE.headings)
+
+
+def test_claims_and_show_fit_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in (["claims"], ["claims", "table1", "--grid"], ["claims", "--summary"], ["show", "results/weights"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        assert [line for line in out.splitlines() if len(line) > 80] == []
+        assert "…" not in out

@@ -19,6 +19,7 @@ from icecore.cli.sweeps import (
     require_preset,
     warn,
 )
+from icecore.cli.terminal_table import terminal_width, wrapped
 from icecore.errors import require
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, format: Format, grid: bool
 ) -> None:
     from icecore.paper import EXPERIMENTS, evidence_of
-    from icecore.paper.claim_table import claim_table, notes_on_pooling
+    from icecore.paper.claim_table import claim_table, claim_table_of, notes_on_pooling
     from icecore.paper.evidence import spent
     from icecore.paper.grid import grid_of
     from icecore.store.records import Records
@@ -136,16 +137,23 @@ def show_claims(
             own = [claim for claim in claims if claim.name == name]
             print_table(grid_of(own, f"{name} {title}: our median (the paper's)"), format)
         return
-    title = f"Test accuracy or share of variance in %, unless the cell says otherwise {title}: the paper's, our median"
-    print_table(claim_table(claims, title), format)
+    title = f"In % unless a cell says otherwise; ours: median {title}"
+    if format is Format.terminal:
+        print(title)
+        for name in names:
+            if own := [claim for claim in claims if claim.name == name]:
+                print()
+                print_table(claim_table_of(name, own))
+        print()
+    else:
+        print_table(claim_table(claims, title), format)
     if format is Format.csv:
         return
     for note in notes_on_pooling(names, evidence):
-        print(note)
+        print(wrapped(note, terminal_width(), hanging="    "))
     for each in spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence)):
-        print(
-            f"{each.runs} runs, {each.seconds / 60:,.1f} minutes of {each.device}, concurrent runs counted separately"
-        )
+        minutes = f"{each.seconds / 60:,.1f} minutes of {each.device}, concurrent runs counted separately"
+        print(wrapped(f"{each.runs} runs, {minutes}", terminal_width()))
 
 
 def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, format: Format) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
+from icecore.cli.terminal_table import print_on_terminal
 from icecore.errors import require
 
 if TYPE_CHECKING:
@@ -76,48 +76,3 @@ def print_table(table: "Table", format: Format = Format.terminal) -> None:
         print(table.csv())
     else:
         print_on_terminal(table)
-
-
-PIPED_WIDTH, LEAST_WRAPPED = 160, 24
-
-
-def print_on_terminal(table: "Table") -> None:
-    """Print a table without truncating a cell.
-
-    On a narrow terminal, columns of prose wrap and headings break; a table may still be wider than the terminal.
-    """
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    terminal = Console()
-    available = terminal.width if terminal.is_terminal else PIPED_WIDTH
-    longest = [max((len(row[index]) for row in table.rows), default=0) for index in range(len(table.headings))]
-    headings = list(table.headings)
-    if width_of(table, headings, longest) > available:
-        headings = [folded_heading(heading, most) for heading, most in zip(headings, longest, strict=True)]
-    drawn = RichTable(show_edge=False, pad_edge=False)
-    for heading, (name, justify) in zip(headings, table.justified, strict=True):
-        may_wrap = name in table.wraps
-        drawn.add_column(heading, justify=justify, no_wrap=not may_wrap, overflow="fold")  # type: ignore[arg-type]
-    for row in table.rows:
-        drawn.add_row(*row)
-    print(table.title)
-    width = max(available, width_of(table, headings, longest))
-    Console(width=width, markup=False, emoji=False, highlight=False).print(drawn)
-    for note in table.notes:
-        print(note)
-
-
-def width_of(table: "Table", headings: list[str], longest: list[int]) -> int:
-    """Return the smallest width that truncates nothing, with columns of prose wrapped."""
-    width = 3 * max(0, len(headings) - 1)
-    for name, heading, most in zip(table.headings, headings, longest, strict=True):
-        widest = max([most, *map(len, heading.splitlines())])
-        width += min(widest, LEAST_WRAPPED) if name in table.wraps else widest
-    return width
-
-
-def folded_heading(heading: str, longest: int) -> str:
-    """Break a heading that is wider than its column."""
-    width = max([longest, *map(len, heading.split())], default=1)
-    return "\n".join(textwrap.wrap(heading, max(1, width), break_long_words=False)) or heading

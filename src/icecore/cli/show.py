@@ -1,5 +1,6 @@
 """`icecore show`: a run's config, progress and result; or the runs in a folder."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
 from icecore.cli.sweeps import warn
+from icecore.cli.terminal_table import terminal_width, wrapped
 from icecore.errors import InputError, require
 from icecore.reporting.table import Table
 
@@ -23,7 +25,7 @@ def command(
     icecore show runs/needle/0123456789ab
     icecore show runs
 
-    The list shows the settings in which runs of the same task and model differ.
+    The list shows a setting where a run is not like most runs of its task and model.
     """
     from icecore.training.run_folder import CONFIG, RunFolder, read_config
 
@@ -40,7 +42,8 @@ def command(
         return
     step = rows[-1]["step"] if rows else 0
     for name, text in [*config_lines(config), *(result_lines(result) if result else [unfinished(config, step)])]:
-        print(f"{name + ':':<11} {text}")
+        # A command is to be copied: the terminal wraps it.
+        print(wrapped(text, None if name == "made by" else terminal_width(), f"{name + ':':<11} ", " " * 12))
 
 
 def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
@@ -107,22 +110,25 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
     if json:
         print_json({"runs": rows})
         return
-    apart = differing_settings(rows)
-    headings = ("run", "model", "trained", "seeds", "step", "accuracy", "settings that differ")
+    unusual = unusual_settings(rows)
+    headings = ("run", "model", "trained", "seeds", "step", "accuracy", "settings")
     cells = [
         (
             row["run"],
             f"{row['model']} {row['settings'].get('model.width', '')}".strip(),
             row["trained"],
-            in_a_cell(len(row["seeds"])),
+            in_short(row["seeds"]),
             in_a_cell(row["step"]) + ("" if row["accuracy"] else f" of {row['steps']:,}"),
             spread(row["accuracy"]),
-            in_words({name: row["settings"].get(name, "default") for name in apart[row["task"], row["model"]]}),
+            in_words(own),
         )
-        for row in rows
+        for row, own in zip(rows, unusual, strict=True)
     ]
-    left = ("run", "model", "trained", headings[-1])
-    print_table(Table(f"{counted(len(rows), 'run')} in {folder}", headings, cells, left, wraps=(headings[-1],)))
+    title = f"{counted(len(rows), 'run')} in {folder}"
+    if any(unusual):
+        title += "; settings: where a run is not like most runs of its task and model"
+    left = ("run", "model", "trained", "settings")
+    print_table(Table(title, headings, cells, left, wraps=("settings",), secondary=("step",)))
 
 
 def row_of(folder: Path, path: Path) -> dict[str, Any]:
@@ -154,14 +160,29 @@ def row_of(folder: Path, path: Path) -> dict[str, Any]:
     }
 
 
-def differing_settings(rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
-    """Return, by task and model, the settings that differ between runs, except the width, which has a column."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for kind in {(row["task"], row["model"]) for row in rows}:
-        own = [row["settings"] for row in rows if (row["task"], row["model"]) == kind]
-        names = dict.fromkeys(name for settings in own for name in settings if name != "model.width")
-        found[kind] = [name for name in names if len({repr(settings.get(name)) for settings in own}) > 1]
+def unusual_settings(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each run's settings that most runs of its task and model do not have; the width has a column."""
+    found: list[dict[str, Any]] = [{} for _ in rows]
+    kinds = [(row["task"], row["model"]) for row in rows]
+    for kind in set(kinds):
+        own = [index for index, other in enumerate(kinds) if other == kind]
+        names = dict.fromkeys(name for index in own for name in rows[index]["settings"] if name != "model.width")
+        short = Counter(name.rpartition(".")[2] for name in names)
+        for name in names:
+            values = {index: rows[index]["settings"].get(name, "default") for index in own}
+            counts = Counter(map(repr, values.values()))
+            word = name.rpartition(".")[2]
+            for index, value in values.items():
+                if 2 * counts[repr(value)] <= len(own):
+                    found[index][word if short[word] == 1 else name] = value
     return found
+
+
+def in_short(seeds: Sequence[int]) -> str:
+    """Return 0-9 for consecutive seeds, else 0,3,7."""
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}-{seeds[-1]}"
+    return ",".join(map(str, seeds))
 
 
 def spread(values: Sequence[float] | None) -> str:

@@ -57,8 +57,9 @@ def command(
             )
             for row in descriptions
         ]
-        headings = ("task", "version", "presets", "vocabulary", "length", "baselines (rules that need no learning)")
-        print_table(Table("Tasks, with the preset 'released'", headings, rows, (headings[0], "presets", headings[-1])))
+        headings = ("task", "version", "presets", "vocabulary", "length", "baselines")
+        title = "Tasks with the preset 'released'; baselines are rules that need no learning"
+        print_table(Table(title, headings, rows, (headings[0], "presets", headings[-1])))
         print("\nicecore tasks TASK shows a task's example and settings.")
 
 

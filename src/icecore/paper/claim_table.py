@@ -1,6 +1,7 @@
 """Claims, one per row: the paper's number, ours, its spread, the tolerance and the verdict."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from icecore.paper import EXPERIMENTS, Evidence, table4, table7
 from icecore.paper.shares import choices_of
@@ -11,12 +12,22 @@ HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "baseline", "toleran
 SHARES = {"table4": table4.SHARES, "table7": table7.SHARES}
 
 
+SECONDARY = ("tolerance", "spread", "baseline", "n")  # the cell, both numbers and the verdict stay on one line
+
+
 def claim_table(claims: Sequence[Claim], title: str) -> Table:
     """List claims, with a column for notes if there are any."""
     headings, rows = HEADINGS, [row_of(claim) for claim in claims]
     if any(claim.remarks for claim in claims):
         headings, rows = (*headings, "note"), [(*row, claim.remarks) for row, claim in zip(rows, claims, strict=True)]
-    return Table(title, headings, rows, left=("name", "cell", "verdict", "note"), wraps=("note", "tolerance"))
+    left = ("name", "cell", "verdict", "note")
+    return Table(title, headings, rows, left=left, wraps=("note", "tolerance"), secondary=SECONDARY)
+
+
+def claim_table_of(name: str, claims: Sequence[Claim]) -> Table:
+    """List the claims of one experiment, without the column of names."""
+    table = claim_table(claims, f"{name}: {EXPERIMENTS[name].title}")
+    return replace(table, headings=table.headings[1:], rows=[row[1:] for row in table.rows])
 
 
 def row_of(claim: Claim) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ class Table:
     left: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # below the table
     wraps: tuple[str, ...] = ()  # headings of prose; only these wrap on a narrow terminal
+    secondary: tuple[str, ...] = ()  # headings that leave the grid first if the terminal is too narrow
 
     @property
     def justified(self) -> list[tuple[str, str]]:

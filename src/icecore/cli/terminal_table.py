@@ -1,0 +1,129 @@
+"""Draw a table on a terminal of any width without truncating a cell.
+
+If a table is too wide, its headings break and its columns of prose wrap. If it still does not fit, columns leave the
+grid, and each row's values stand below it. Output to a file or a pipe keeps its columns.
+"""
+
+import os
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from icecore.reporting.table import Table
+
+PIPED_WIDTH, LEAST_WRAPPED = 160, 24
+INDENT = "    "
+
+
+def print_on_terminal(table: "Table") -> None:
+    """Print the title, the rows and the notes."""
+    width = terminal_width()
+    print(wrapped(table.title, width))
+    columns = fitting_columns(table, width) if width else range(len(table.headings))
+    print("\n".join(grid_lines(table, columns, width or PIPED_WIDTH)))
+    for note in table.notes:
+        print(wrapped(note, width))
+
+
+def terminal_width() -> int | None:
+    """Return the width to fit; None for a pipe, unless COLUMNS is set."""
+    from rich.console import Console
+
+    terminal = Console()
+    return terminal.width if terminal.is_terminal or "COLUMNS" in os.environ else None
+
+
+def wrapped(text: str, width: int | None, indent: str = "", hanging: str = "") -> str:
+    """Break at spaces only, so that names and flags stay whole; do not break without a width."""
+    if width is None:
+        return indent + text
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=hanging or indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def fitting_columns(table: "Table", width: int) -> Sequence[int]:
+    """Return the columns that fit side by side: prose leaves first, then `secondary`, then from the right."""
+    columns = list(range(len(table.headings)))
+    if least_width(table, columns) <= width:
+        return columns
+    by_name = [table.headings.index(name) for name in (*table.wraps, *table.secondary) if name in table.headings]
+    for index in dict.fromkeys([*by_name, *reversed(columns)]):
+        if index:  # the first column names the row
+            columns.remove(index)
+        if least_width(table, columns) <= width:
+            break
+    return columns
+
+
+def grid_lines(table: "Table", columns: Sequence[int], width: int) -> list[str]:
+    """Return the lines of the grid; values outside it follow their row, indented."""
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    drawn = RichTable(show_edge=False, pad_edge=False)
+    has_room = natural_width(table, columns) <= width
+    for index in columns:
+        name, justify = table.justified[index]
+        heading = name if has_room else folded_heading(name, longest(table, index))
+        drawn.add_column(heading, justify=justify, no_wrap=name not in table.wraps, overflow="fold")  # type: ignore[arg-type]
+    for row in table.rows:
+        drawn.add_row(*(row[index] for index in columns))
+    console = Console(width=max(width, least_width(table, columns)), markup=False, emoji=False, highlight=False)
+    with console.capture() as capture:
+        console.print(drawn)
+    lines = capture.get().splitlines()
+    outside = [index for index in range(len(table.headings)) if index not in columns]
+    if not outside:
+        return lines
+    head = len(lines) - len(table.rows)  # without prose, a row is one line
+    found = lines[:head]
+    for line, row in zip(lines[head:], table.rows, strict=True):
+        found.append(line)
+        values = "; ".join(value_outside(table, index, row[index]) for index in outside if row[index].strip())
+        if values:
+            found.append(wrapped(values, width, INDENT))
+    return found
+
+
+def value_outside(table: "Table", index: int, value: str) -> str:
+    """Return a value with its heading; prose needs none."""
+    heading = table.headings[index]
+    return value if heading in table.wraps and heading in table.left else f"{heading} {value}".strip()
+
+
+def longest(table: "Table", index: int) -> int:
+    return max((len(row[index]) for row in table.rows), default=0)
+
+
+def natural_width(table: "Table", columns: Sequence[int]) -> int:
+    """Return the width with unbroken headings, and with columns of prose wrapped."""
+    return sum(column_width(table, index, len(table.headings[index])) for index in columns) + between(columns)
+
+
+def least_width(table: "Table", columns: Sequence[int]) -> int:
+    """Return the smallest width that truncates nothing: headings break, and columns of prose wrap."""
+    return sum(
+        column_width(table, index, max(map(len, table.headings[index].split()), default=0)) for index in columns
+    ) + between(columns)
+
+
+def column_width(table: "Table", index: int, heading: int) -> int:
+    width = max(longest(table, index), heading)
+    return min(width, LEAST_WRAPPED) if table.headings[index] in table.wraps else width
+
+
+def between(columns: Sequence[int]) -> int:
+    return 3 * max(0, len(columns) - 1)
+
+
+def folded_heading(heading: str, width: int) -> str:
+    """Break a heading that is wider than its column."""
+    width = max([width, *map(len, heading.split())], default=1)
+    return "\n".join(textwrap.wrap(heading, max(1, width), break_long_words=False)) or heading
