@@ -293,7 +293,7 @@ def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
 def test_what_the_warm_up_reaches_is_told():
     advice = TrainingConfig(steps=100, warmup_steps=500).advice
     assert advice is not None
-    assert "the rate ends at 2.0e-04 of 0.001; give more --steps, or --warmup-steps 10" in advice, "99 of 500 steps"
+    assert "the rate ends at 2.0e-04 of 0.001; give more steps, or 10 warm-up steps" in advice, "99 of 500 steps"
     assert TrainingConfig(steps=100, warmup_steps=99).advice is None
 
 

@@ -1,7 +1,8 @@
 """The paper's tasks and models at laptop size: small enough for two cores, large enough to tell models apart.
 
 Sizes, learning rates and steps were tuned by accuracy on these test sets, until whatever is learnable was learned in
-the available time. A result at this size illustrates the claim; it is not a blind measurement.
+the available time. A result at this size illustrates the claim; it is not a blind measurement. The exception is
+modular addition around a random body, which was chosen with other seeds and without the test items (see below).
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ class Training:
     steps: int
     lr: float
     warmup_steps: int = 50
+    weight_decay: float | None = None  # the preset's
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,18 @@ class LaptopRecipe:
             chosen = self.embed if trainable == "embed" else self.random
         else:
             chosen = self.narrow if model.width == NARROWEST else self.normal
-        return {"batch": self.batch, **vars(chosen)}
+        given = {name: value for name, value in vars(chosen).items() if value is not None}
+        return {"batch": self.batch, **given}
 
 
 RECIPES = (
     LaptopRecipe(
-        ModularAddition(modulus=59, train_fraction=0.9),
+        ModularAddition(modulus=59),
         batch=256,
-        random=Training(1300, 2e-2),
+        # Chosen with seeds 100 to 107, which the demo does not use, on every nineteenth part of the training items,
+        # held out for this: the first of the tried settings in which all eight seeds had more than 99 %. With the usual
+        # weight decay and 1,300 steps, four of eight seeds stayed below 90 % (on a tenth of the items, held out).
+        random=Training(2600, 2e-2, weight_decay=0.3),
         normal=Training(400, 1e-3),
         narrow=Training(4000, 2e-2),
         lstm=Training(1300, 5e-3),

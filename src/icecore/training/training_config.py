@@ -41,7 +41,7 @@ class TrainingConfig:
         reached = self.lr * (self.steps - 1) / self.warmup_steps
         return (
             f"all {self.steps:,} steps are within the warm-up of {self.warmup_steps:,}, so the rate ends at "
-            f"{reached:.1e} of {self.lr:g}; give more --steps, or --warmup-steps {max(1, self.steps // 10)}"
+            f"{reached:.1e} of {self.lr:g}; give more steps, or {max(1, self.steps // 10)} warm-up steps"
         )
 
     def lr_at(self, step: int) -> float:

@@ -33,7 +33,8 @@ def tables(result: Result) -> list[Table]:
         for one in result["readouts"]
     ]
     title = "The unembedding alone on the untrained body, solved; accuracy in %"
-    baselines = f"baselines: {', '.join(f'{name} {percent(value)}' for name, value in result['baselines'].items())}"
+    words = [f"{name.replace('_', ' ')} {percent(value)}" for name, value in result["baselines"].items()]
+    baselines = f"baselines: {', '.join(words)}"
     return [Table(title, ("", "train", "test", "scored positions"), rows, left=("",), notes=(baselines,))]
 
 
