@@ -153,7 +153,7 @@ def test_the_demo_trains_what_it_says():
 
 def test_the_demo_has_the_size_that_the_readme_says():
     assert Transformer(width=128, layers=2, heads=4, init="matched") == demo.MODEL
-    assert demo.total_steps() == 3 * (2600 + 400 + 650 + 700 + 800 + 600 + 400 + 300) + 4 * 300
+    assert demo.total_steps() == 3 * (4000 + 400 + 650 + 700 + 800 + 600 + 400 + 300) + 4 * 300
 
 
 def test_the_demos_baseline_is_the_best_rule(monkeypatch, tmp_path):

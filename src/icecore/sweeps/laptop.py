@@ -59,10 +59,10 @@ RECIPES = (
     LaptopRecipe(
         ModularAddition(modulus=59),
         batch=256,
-        # Chosen with seeds 100 to 107, which the demo does not use, on every nineteenth part of the training items,
-        # held out for this: the first of the tried settings in which all eight seeds had more than 99 %. With the usual
-        # weight decay and 1,300 steps, four of eight seeds stayed below 90 % (on a tenth of the items, held out).
-        random=Training(2600, 2e-2, weight_decay=0.3),
+        # Chosen without the demo's seeds and test items: seeds 100 to 107, a nineteenth of the training items held out.
+        # 2,600 steps left two of the eight seeds below 99 % (91.4, 96.6), 4,000 left one (96.6). A weight decay of 1
+        # was worse with 2,600 steps (79.3 in one of four seeds).
+        random=Training(4000, 2e-2, weight_decay=0.3),
         normal=Training(400, 1e-3),
         narrow=Training(4000, 2e-2),
         lstm=Training(1300, 5e-3),
