@@ -9,6 +9,7 @@ import tempfile
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.pop("COLUMNS", None)  # xdist sets it; a test that needs a width sets its own
 CACHE = tempfile.TemporaryDirectory(prefix="icecore-cache-")
 os.environ["XDG_CACHE_HOME"] = CACHE.name
 
