@@ -252,7 +252,9 @@ def test_a_laptops_models_are_trained_each_in_its_own_way():
         (Transformer(width=128), "all", "normal"),
         (Transformer(width=8), "all", "narrow"),
     ):
-        assert laptop_training("needle", model, trainable) == {"batch": recipe.batch, **vars(vars(recipe)[kind])}
+        assert laptop_training("needle", model, trainable) == {"batch": recipe.batch, **vars(recipe)[kind].settings}
+    assert laptop_training("needle", Transformer(width=128), "all").keys() == {"batch", "steps", "lr", "warmup_steps"}
+    assert laptop_training("modular-addition", Transformer(width=128), "embeddings")["weight_decay"] == 0.3
     inits = [vars(small_task("imitation", preset))["target_init"] for preset in PRESETS]
     assert inits == ["released", "released", "text"]
     assert {scale.value: str(folder) for scale, folder in DEFAULT_RESULTS.items()} == {

@@ -31,6 +31,11 @@ class Training:
     warmup_steps: int = 50
     weight_decay: float | None = None  # the preset's
 
+    @property
+    def settings(self) -> dict[str, float]:
+        """Return the settings that are given, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
 
 @dataclass(frozen=True)
 class LaptopRecipe:
@@ -51,8 +56,7 @@ class LaptopRecipe:
             chosen = self.embed if trainable == "embed" else self.random
         else:
             chosen = self.narrow if model.width == NARROWEST else self.normal
-        given = {name: value for name, value in vars(chosen).items() if value is not None}
-        return {"batch": self.batch, **given}
+        return {"batch": self.batch, **chosen.settings}
 
 
 RECIPES = (
