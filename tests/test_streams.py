@@ -168,7 +168,7 @@ def test_rejected_share(task, share, error):
 
 
 @pytest.mark.parametrize("task_class", [Needle, DecimalAddition, Parentheses])
-def test_the_stream_of_the_scripts_readme_keeps_test_items(task_class):
+def test_unfiltered_training_data_keep_test_items(task_class):
     task = task_class(**task_class.presets["unfiltered"])
     assert held_out_of(task, torch.device("cpu")) is None
     assert task.test_items() == task_class().test_items()
@@ -179,7 +179,7 @@ def test_the_stream_of_the_scripts_readme_keeps_test_items(task_class):
 
 
 def test_the_short_balanced_strings_are_all_test_items():
-    """Why a model that has learned the stream fails on them (docs/results.md)."""
+    """Why a model that has learned the stream fails on them (docs/reconstruction.md)."""
     short = [item.prompt for item in Parentheses().test_items() if len(item.prompt) <= 7 and item.answer == (2,)]
     found = {"".join(" ()?"[token] for token in prompt[:-1]) for prompt in short}
     assert {length: sum(len(text) == length for text in found) for length in (2, 4, 6)} == {2: 1, 4: 2, 6: 5}

@@ -28,7 +28,7 @@ NUMBERS = [
     Number(CellName("decimal-addition", "LSTM", 1024), 53.0, BIMODAL),
     Number(CellName("parentheses", "LSTM", 1024), 100.0, SOLVED),
 ]
-# Reasons for a difference that runs have confirmed; docs/results.md has the runs.
+# Reasons for a difference that runs have confirmed; docs/reconstruction.md has the runs.
 SHORT_STRINGS = "all balanced strings of length 2, 4 and 6 are test items, which the training data never contains"
 SHORT_STRINGS_IN = {"released": 209, "paper": 119}  # of 4,000 test items
 
