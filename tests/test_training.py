@@ -1,7 +1,6 @@
 """Training: what is frozen stays frozen, seeds are what they are alone, the schedule, the data by step."""
 
 import math
-import threading
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from icecore.errors import InputError
 from icecore.models import LSTM, ModelDims, Transformer, initialize
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Phase, Population, RunConfig, RunFolder, TrainingConfig
+from icecore.training.interrupts import Interrupts
 from icecore.training.loop import Intervals, Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
@@ -281,13 +281,13 @@ def test_of_several_seeds_the_one_that_is_not_finite_is_named(tmp_path):
     ):
         trainer = Trainer(config, torch.device("cpu"), folder)
         for until in (min(good, 2), good):
-            trainer.advance(until, threading.Event())
+            trainer.advance(until, Interrupts())
             if trainer.step == 2:
                 trainer.save()
         with torch.no_grad():
             trainer.population.trained["token"][2] = math.nan
         with pytest.raises(InputError, match=f"the loss of seed 7 is not finite {words}"):
-            trainer.advance(9, threading.Event())
+            trainer.advance(9, Interrupts())
 
 
 def test_what_the_warm_up_reaches_is_told():

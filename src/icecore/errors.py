@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import signal
 import typing
 from collections.abc import Iterable
 
@@ -18,7 +19,15 @@ class Advice(UserWarning):
 
 
 class Interrupted(Exception):
-    """Ctrl-C, after progress was saved. The command line exits with 130."""
+    """A signal, after progress was saved. The command line exits with 128 and its number: 130 after Ctrl-C."""
+
+    def __init__(self, message: str, number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.number = int(number)
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.number
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from icecore.models import MODELS, Model
 from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Task, make_task
 from icecore.training import Precision, RunConfig, config_of
+from icecore.training.interrupts import Interrupts
 from icecore.training.loop import Trainer
 from icecore.training.population import Population
 from icecore.training.steps import Steps
@@ -145,7 +145,7 @@ class OurSteps:
         self.at_once = self.trainer.batches.stream.batches_per_block if device.type == "cuda" else 1
 
     def __call__(self) -> None:
-        self.trainer.advance(self.trainer.step + self.at_once, threading.Event())
+        self.trainer.advance(self.trainer.step + self.at_once, Interrupts())
 
     def warm_up(self) -> None:
         """Take steps; on a GPU, until several blocks in a row need no new CUDA graph."""

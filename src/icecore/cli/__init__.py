@@ -107,7 +107,7 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 2 after a one-line error, 130 after an interrupt."""
+    """Run one command and return its exit code: 0, 2 after a one-line error, 128 + its number after a signal."""
     SAID.clear()
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return fail(str(error))
     except Interrupted as error:
         print(error, file=sys.stderr)
-        return 130
+        return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return 130

@@ -110,6 +110,9 @@ def command(
     checkpoint_every: int | None = typer.Option(
         None, help="Steps between checkpoints. Default: a twentieth of the run.", rich_help_panel=RUN_PANEL
     ),
+    checkpoint_minutes: float = typer.Option(
+        5.0, help="Minutes between checkpoints, at most.", rich_help_panel=RUN_PANEL
+    ),
     evaluate_every: int | None = typer.Option(
         None,
         help="Steps between evaluations. Default: a tenth of the run, within a fifth of its time.",
@@ -177,7 +180,7 @@ def command(
         training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
-        intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every)
+        intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes)
         is_there = RunFolder.of(config, out).is_complete and not overwrite
         run = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
     if is_first:

@@ -4,10 +4,8 @@ import contextlib
 import itertools
 import math
 import platform
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +19,7 @@ from icecore.process import configure_process
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
+from icecore.training.interrupts import Interrupts, interrupts_deferred
 from icecore.training.parallel import MicroBatches
 from icecore.training.population import Population, predict
 from icecore.training.precision import Precision
@@ -50,11 +49,13 @@ class Progress:
 
 ProgressCallback = Callable[[Progress], None]
 EVALUATION_SHARE = 0.2  # of a run's time, unless the user sets `evaluate_every`
+CHECKPOINT_MINUTES = 5.0  # between checkpoints at most, unless the user sets `checkpoint_minutes`
+SIGNALS_SHARED_EVERY = 8  # steps: processes ask each other whether one was interrupted
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of logging, evaluation and checkpoints, in steps. They do not affect training.
+    """Intervals of logging, evaluation and checkpoints, in steps unless named otherwise. They do not affect training.
 
     The best loss of a language model is the best measured one.
     """
@@ -63,16 +64,25 @@ class Intervals:
     evaluate_every: int
     checkpoint_every: int
     evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
+    checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
 
     @staticmethod
-    def of(steps: int, log: int | None, evaluate: int | None, checkpoint: int | None) -> "Intervals":
+    def of(
+        steps: int,
+        log: int | None,
+        evaluate: int | None,
+        checkpoint: int | None,
+        checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    ) -> "Intervals":
         for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
             require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
+        require(checkpoint_minutes > 0, f"checkpoint_minutes must be above 0, got {checkpoint_minutes:g}")
         return Intervals(
             log or max(1, steps // 200),
             evaluate or max(1, steps // 10),
             checkpoint or max(1, steps // 20),
             EVALUATION_SHARE if evaluate is None else None,
+            checkpoint_minutes,
         )
 
     def next_stop(self, step: int, end: int) -> int:
@@ -102,18 +112,18 @@ def train_run(
     remember_source()
     try:
         test = config.task.test_set().to(device)
-        trainer = Trainer(config, device, folder, micro)
+        trainer = Trainer(config, device, folder, micro, intervals.checkpoint_minutes)
         on_test: dict[str, list[float]] = {}
         with interrupts_deferred() as interrupted, Precision(config.precision).in_matrix_products():
             trainer.probe_untrained(probes, test)
             while trainer.step < config.steps:
                 if trainer.step == trainer.phase_end:
                     trainer.begin_next_phase()
-                trainer.advance(intervals.next_stop(trainer.step, trainer.phase_end), interrupted)
+                before = trainer.step
+                trainer.advance(intervals.next_stop(before, trainer.phase_end), interrupted)
                 step, ends_phase = trainer.step, trainer.step == trainer.phase_end
-                is_interrupted = micro.parallel.is_true_anywhere(interrupted.is_set(), device)
                 trainer.refuse_non_finite()
-                if intervals.is_logged(step) or ends_phase:
+                if step > before and (intervals.is_logged(step) or ends_phase):
                     loss = trainer.steps.loss.tolist()
                     progress = Progress(step, config.steps, loss)
                     is_due = step % intervals.evaluate_every == 0 and trainer.has_time_to_evaluate(intervals, test)
@@ -126,11 +136,12 @@ def train_run(
                         accuracy, test_loss = on_test["accuracy"], on_test["loss"]
                         progress = Progress(step, config.steps, loss, accuracy, test_loss, probes=found)
                     trainer.report(progress, on_progress)
-                if step % intervals.checkpoint_every == 0 or is_interrupted or ends_phase:
+                number = micro.parallel.largest(interrupted.number, device)  # of the signal, in any process
+                if step % intervals.checkpoint_every == 0 or number or ends_phase:
                     trainer.save()
-                if is_interrupted:
+                if number:
                     kept = "" if folder is None else f", saved in {folder.path}"
-                    raise Interrupted(f"interrupted after step {step}{kept}")
+                    raise Interrupted(f"interrupted after step {step}{kept}", number)
         if not on_test:  # resumed after the last step
             on_rows = evaluating(on_progress, config.steps, config.steps, trainer.steps.loss.tolist(), test)
             on_test = evaluate(trainer.population, config.task, test, on_rows)
@@ -155,8 +166,10 @@ class Trainer:
         device: torch.device,
         folder: RunFolder | None = None,
         micro: MicroBatches = MicroBatches(),
+        checkpoint_minutes: float = CHECKPOINT_MINUTES,
     ) -> None:
         self.config, self.device, self.folder, self.parallel = config, device, folder, micro.parallel
+        self.checkpoint_seconds = 60 * checkpoint_minutes
         self.ends = list(itertools.accumulate(phase.training.steps for phase in config.phases))
         population = Population(
             config.model,
@@ -176,6 +189,7 @@ class Trainer:
         self.step = 0
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
+        self.saved_at = self.started
         self.evaluations: list[float] = []  # seconds of each
         self.begin_phase(0, population)
         self.restore()
@@ -217,9 +231,9 @@ class Trainer:
         following = self.evaluations[-1] if self.evaluations else first
         return spent + following <= intervals.evaluation_share * (now + following)
 
-    def advance(self, until: int, interrupted: threading.Event) -> None:
-        """Take steps up to step `until` of this phase, or until interrupted."""
-        while self.step < until and not (interrupted.is_set() and self.parallel.processes == 1):
+    def advance(self, until: int, interrupted: Interrupts) -> None:
+        """Take steps up to step `until` of this phase, or until interrupted; save when that is due by time."""
+        while self.step < until and not self.must_stop(interrupted):
             slot = self.batches.at(self.step)
             if self.replay is None:
                 self.steps.take(*slot.step(slot.index))
@@ -233,6 +247,15 @@ class Trainer:
                 self.step += end - slot.index
             if self.step == until or self.batches.is_last_of_block(self.step - 1):
                 self.batches.look_ahead()  # while the GPU runs the queued steps
+            if self.folder is not None and time.monotonic() - self.saved_at >= self.checkpoint_seconds:
+                self.refuse_non_finite()
+                self.save()
+
+    def must_stop(self, interrupted: Interrupts) -> bool:
+        """Tell whether a signal came. Several processes stop at the same step, or some would wait for the others."""
+        if self.parallel.processes == 1:
+            return interrupted.is_set()
+        return self.step % SIGNALS_SHARED_EVERY == 0 and self.parallel.largest(interrupted.number, self.device) > 0
 
     def refuse_non_finite(self) -> None:
         bad = self.steps.first_bad_step
@@ -277,6 +300,7 @@ class Trainer:
         self.saved_step = self.step
         if self.folder is not None:
             self.folder.save_checkpoint(self.step, self.seconds, self.state())
+        self.saved_at = time.monotonic()
 
     def state(self) -> dict[str, Tensor]:
         """Return views of a checkpoint's tensors: this phase's values and moments, and what earlier phases trained."""
@@ -394,24 +418,3 @@ def out_of_memory(config: RunConfig) -> InputError:
     if seeds > 1:
         way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (then the others), or {way_out}"
     return InputError(f"out of memory with batch {batch} and {seeds} seed{'s' * (seeds > 1)}: try {way_out}")
-
-
-@contextlib.contextmanager
-def interrupts_deferred() -> Iterator[threading.Event]:
-    """Defer Ctrl-C: the first sets the event instead of interrupting a step, the second interrupts."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def handle(number: int, frame: Any) -> None:
-        if event.is_set() and callable(before):
-            before(number, frame)
-        event.set()
-
-    signal.signal(signal.SIGINT, handle)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -43,13 +43,13 @@ class Parallel:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def is_true_anywhere(self, flag: bool, device: torch.device) -> bool:
-        """Tell whether the flag is set in any process; all get the same answer, so none waits for one that stopped."""
+    def largest(self, value: int, device: torch.device) -> int:
+        """Return the largest value of any process; all get the same answer, so none waits for one that stopped."""
         if self.processes == 1:
-            return flag
-        found = torch.tensor(float(flag), device=device)
-        dist.all_reduce(found)
-        return bool(found > 0)
+            return value
+        found = torch.tensor(value, device=device)
+        dist.all_reduce(found, dist.ReduceOp.MAX)
+        return int(found)
 
     def share_step(self, step: int, device: torch.device) -> int:
         """Return rank 0's step."""

@@ -17,7 +17,7 @@ from icecore.tasks import TASKS, Batch, Task, make_task
 from icecore.tasks.check import require_task
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
-from icecore.training.loop import Intervals, ProgressCallback, train_run
+from icecore.training.loop import CHECKPOINT_MINUTES, Intervals, ProgressCallback, train_run
 from icecore.training.notebook import notebook_progress
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
@@ -111,6 +111,7 @@ def train(
     log_every: int | None = None,
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
+    checkpoint_minutes: float = CHECKPOINT_MINUTES,
     accumulate: int = 1,
     phases: Sequence[Mapping[str, Any]] = (),
     **training: Any,
@@ -144,7 +145,7 @@ def train(
     for phase in config.phases:
         if phase.training.advice is not None:
             warnings.warn(phase.training.advice, Advice, stacklevel=2)
-    intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every)
+    intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes)
     by_name = named_probes(probes)
     with notebook_progress(task.name) if on_progress is None else contextlib.nullcontext(on_progress) as report:
         return train_config(config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name)
@@ -217,7 +218,7 @@ def train_config(
             return TrainedRun(config, *trained, folder.path)
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
-        raise Interrupted(f"{error}; continue with the same command{flag}") from None
+        raise Interrupted(f"{error}; continue with the same command{flag}", error.number) from None
 
 
 def config_of(
