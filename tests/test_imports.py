@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 # From the bottom up. A module may import from lower rows and from its own package, not from its row's others.
 LAYERS = [
     {"errors"},
-    {"seeding", "store", "process", "user_code"},
+    {"seeding", "store", "process", "signals", "user_code"},
     {"drawing"},
     {"tasks", "models", "text"},
     {"training", "analysis"},

@@ -8,14 +8,16 @@ import sys
 import time
 
 import pytest
-from small_runs import FLAGS, MODEL, SHORT, TASK, run_json, same_weights
+from small_runs import FLAGS, MODEL, SHORT, TASK, run_json, same_weights, train_whole
 
 import icecore as ice
+from icecore.cli import main
 from icecore.errors import InputError, Interrupted
+from icecore.signals import interrupts_deferred
 from icecore.training import RunFolder
-from icecore.training.interrupts import interrupts_deferred
 from icecore.training.loop import Intervals
 
+whole = pytest.fixture(scope="module", name="whole")(train_whole)
 SAVING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
 
 
@@ -33,7 +35,7 @@ def signal_at(step, number):
 def test_a_signal_saves_the_step_and_the_run_ends_with_the_same_bits(tmp_path, number):
     whole = ice.train(TASK, MODEL, out=tmp_path / "whole", **SHORT)
     settings = {"out": tmp_path / "stopped", "log_every": 1, "checkpoint_every": 100, **SHORT}
-    with pytest.raises(Interrupted, match="interrupted after step 7, saved in .*same command and --resume") as caught:
+    with pytest.raises(Interrupted, match=r"interrupted after step 7, saved in .*same command and --resume") as caught:
         ice.train(TASK, MODEL, on_progress=signal_at(7, number), **settings)
     assert caught.value.exit_code == 128 + number
     assert signal.getsignal(number) == signal.SIG_DFL, "restored"
@@ -42,11 +44,13 @@ def test_a_signal_saves_the_step_and_the_run_ends_with_the_same_bits(tmp_path, n
     assert step == 7
     again = ice.train(TASK, MODEL, resume=True, **settings)
     assert same_weights(whole.path, again.path)
-    assert [again.result[name] for name in ("accuracy", "loss")] == [whole.result[name] for name in ("accuracy", "loss")]
+    assert [again.result[name] for name in ("accuracy", "loss")] == [
+        whole.result[name] for name in ("accuracy", "loss")
+    ]
 
 
 def test_sigterm_at_a_random_moment_exits_143_and_resumes_to_the_same_bits(tmp_path, capsys):
-    flags = ["train", "needle", *FLAGS, "--steps", "400", "--checkpoint-every", "400"]
+    flags = ["train", "needle", *FLAGS, "--steps", "300", "--checkpoint-every", "300"]
     expected = run_json(capsys, *flags, "--out", tmp_path / "whole", "--json")
     folder = RunFolder(tmp_path / "stopped" / "needle" / expected["run_id"])
     command = [sys.executable, "-m", "icecore", *flags, "--out", str(tmp_path / "stopped")]
@@ -67,7 +71,7 @@ def test_sigterm_at_a_random_moment_exits_143_and_resumes_to_the_same_bits(tmp_p
 def test_the_second_signal_has_its_usual_effect():
     program = (
         "import os, signal\n"
-        "from icecore.training.interrupts import interrupts_deferred\n"
+        "from icecore.signals import interrupts_deferred\n"
         "with interrupts_deferred():\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('once', flush=True)\n"
@@ -105,9 +109,44 @@ def test_a_checkpoint_is_written_by_time_too(tmp_path, monkeypatch):
         Intervals.of(10, None, None, None, 0)
 
 
+def signals_itself(monkeypatch, place, number):
+    """Send this process a signal where a command calls the named function."""
+
+    def call(*_arguments, **_settings):
+        os.kill(os.getpid(), number)
+        pytest.fail("the signal interrupts")
+
+    monkeypatch.setattr(place, call)
+
+
+@pytest.mark.parametrize(
+    ("place", "command"),
+    [
+        ("icecore.training.population.predict", "evaluate {run} --errors {out}/errors.jsonl"),
+        ("icecore.training.run_folder.RunFolder.load", "analyze {run} --out {out}/table.json"),
+        ("icecore.text.prepare.count_documents", "prepare stories --out {out}/stories"),
+        ("icecore.sweeps.runner.measure", "compare needle --widths 16 --steps 2 --seeds 1 --device cpu --out {out}"),
+    ],
+)
+@pytest.mark.parametrize("number", SAVING[:2])
+def test_a_signal_ends_every_command_with_its_code_and_one_line(
+    tmp_path, whole, capsys, monkeypatch, place, command, number
+):
+    out = tmp_path / "out"
+    out.mkdir()
+    signals_itself(monkeypatch, place, number)
+    assert main(command.format(run=whole.path, out=out).split()) == 128 + number
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1] == f"interrupted by {number.name}"
+    assert "Traceback" not in said
+    assert not [path for path in out.rglob(".*") if path.is_file()], "temporary files are removed"
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
 PROGRAM = """
 import os, signal, sys
 import icecore as ice
+from icecore.cli import main
 from icecore.errors import Interrupted
 from icecore.tasks import Needle
 task = Needle(max_pairs=3, values=20, vocabulary=40, test_size=50)

@@ -9,9 +9,9 @@ import torch
 import icecore as ice
 from icecore.errors import InputError
 from icecore.models import LSTM, ModelDims, Transformer, initialize
+from icecore.signals import Interrupts
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Phase, Population, RunConfig, RunFolder, TrainingConfig
-from icecore.training.interrupts import Interrupts
 from icecore.training.loop import Intervals, Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict

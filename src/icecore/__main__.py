@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from icecore.signals import ending_line, interrupts_raised
+
 
 class Unbroken:
     """Wrapper of stderr that ignores a closed pipe."""
@@ -48,13 +50,15 @@ def run() -> None:
     # Spinning threads cost several times the work on a busy machine. Must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     configure_streams()
-    try:
-        from icecore.cli import main  # slow: Ctrl-C may come meanwhile
+    with interrupts_raised() as interrupts:
+        try:
+            from icecore.cli import main  # slow: a signal may come meanwhile
 
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+            sys.exit(main())
+        except KeyboardInterrupt:
+            line, code = ending_line(interrupts.number)
+            print(line, file=sys.stderr)
+            sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from icecore.bench.lower_bound import Product, lower_bound_seconds, operations, 
 from icecore.bench.user_loop import user_step
 from icecore.models import MODELS, Model
 from icecore.models.engines import ReferenceEngine
+from icecore.signals import Interrupts
 from icecore.tasks import Task, make_task
 from icecore.training import Precision, RunConfig, config_of
-from icecore.training.interrupts import Interrupts
 from icecore.training.loop import Trainer
 from icecore.training.population import Population
 from icecore.training.steps import Steps

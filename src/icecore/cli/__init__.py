@@ -35,6 +35,7 @@ from icecore.cli import (
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.cli.sweeps import SAID
 from icecore.errors import InputError, Interrupted, is_out_of_memory
+from icecore.signals import ending_line, interrupts_raised
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer bundles click since 0.26 and imported it before
 
@@ -109,6 +110,17 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 after a one-line error, 128 + its number after a signal."""
     SAID.clear()
+    with interrupts_raised() as interrupts:
+        try:
+            return run(arguments)
+        except (KeyboardInterrupt, typer.Abort):
+            line, code = ending_line(interrupts.number)
+            print(line, file=sys.stderr)
+            return code
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command and return its exit code; a signal outside of training raises."""
     try:
         code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
         sys.stdout.flush()
@@ -120,9 +132,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        return 130
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, OSError):
             return fail(f"your file called sys.exit({error.code}); remove the call")

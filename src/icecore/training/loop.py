@@ -16,10 +16,10 @@ from torch import Tensor
 import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.process import configure_process
+from icecore.signals import Interrupts, interrupts_deferred
 from icecore.store import origin, remember_source
 from icecore.tasks import Batch, Language, Task
 from icecore.training.config import RunConfig
-from icecore.training.interrupts import Interrupts, interrupts_deferred
 from icecore.training.parallel import MicroBatches
 from icecore.training.population import Population, predict
 from icecore.training.precision import Precision
