@@ -127,7 +127,7 @@ def test_kept_in_half_the_bits_a_run_loads_as_ever(tmp_path, whole):
     torch.testing.assert_close(ours, theirs, rtol=2**-11, atol=2**-25)  # half a step of float16, also of its least
     assert not torch.equal(ours, theirs)
     assert json.loads((kept.path / "result.json").read_text())["weights"] == "float16"
-    with pytest.raises(InputError, match="already exists"):
+    with pytest.raises(InputError, match="is already there"):
         RunFolder(whole.path).extract(whole.config.seeds[1:], tmp_path)
 
 

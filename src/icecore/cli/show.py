@@ -30,10 +30,11 @@ def command(
     from icecore.training.run_folder import CONFIG, RunFolder, read_config
 
     folder = RunFolder(run)
-    below = [] if folder.is_begun else sorted(path.parent for path in run.glob(f"**/{CONFIG}"))
+    below = [] if folder.is_begun else runs_below(run)
     if below:
         list_runs(run, below, json)
         return
+    folder.remove_leftovers()
     require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
     config, rows = read_config(run), list(folder.metrics())
     result = folder.result() if folder.is_complete else None
@@ -44,6 +45,21 @@ def command(
     for name, text in [*config_lines(config), *(result_lines(result) if result else [unfinished(config, step)])]:
         # A command is to be copied: the terminal wraps it.
         print(wrapped(text, None if name == "made by" else terminal_width(), f"{name + ':':<11} ", " " * 12))
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Return the folders of runs; delete what killed processes left among them."""
+    from icecore.store.temporary import is_temporary, remove_if_abandoned
+    from icecore.training.run_folder import CONFIG, RunFolder
+
+    found = []
+    for path in sorted(each.parent for each in folder.glob(f"**/{CONFIG}")):
+        if is_temporary(path):
+            remove_if_abandoned(path)
+        else:
+            RunFolder(path).remove_leftovers()
+            found.append(path)
+    return found
 
 
 def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:

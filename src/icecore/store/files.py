@@ -1,16 +1,16 @@
 """Atomic writes: a reader sees the whole file or none of it."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from icecore.errors import InputError, require
+from icecore.store.temporary import temporary_beside
 
 
 @contextlib.contextmanager
@@ -33,23 +33,16 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file")
-    temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o666 & ~current_umask())
-        os.replace(temporary, path)
+        with temporary_beside(path) as temporary:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o666 & ~current_umask())
+            os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(f"cannot write {path}: {reason}; fix this or choose another path") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def require_writable(path: Path) -> None:
@@ -63,18 +56,17 @@ def require_writable(path: Path) -> None:
 def filled_whole(path: Path) -> Iterator[Path]:
     """Yield a folder that appears as `path` when the block ends without an exception.
 
-    What a killed process left of it is removed first.
+    Of several processes the first one to finish wins; the others raise.
     """
-    remains = path.with_name(f".{path.name}.part")
-    shutil.rmtree(remains, ignore_errors=True)
     try:
-        remains.mkdir(parents=True)
-        yield remains
-        remains.rename(path)
+        with temporary_beside(path, is_folder=True) as temporary:
+            yield temporary
+            temporary.chmod(0o777 & ~current_umask())
+            temporary.rename(path)
     except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR) and path.exists():
+            raise InputError(f"{path} is already there: another process made it; nothing was changed") from error
         raise InputError(f"cannot write {path}: {error.strerror or error}; fix this or choose another path") from error
-    finally:
-        shutil.rmtree(remains, ignore_errors=True)
 
 
 def try_lock(file: IO[str] | int) -> bool:

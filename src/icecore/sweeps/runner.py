@@ -78,7 +78,7 @@ def grouped(wanted: Sequence[int], most: int, begun: Sequence[tuple[int, ...]]) 
 def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]]]:
     """Return by setting the seeds of each run begun under `runs`."""
     found: dict[str, list[tuple[int, ...]]] = {}
-    for path in sorted(runs.glob(f"*/*/{CONFIG}")):
+    for path in sorted(runs.glob(f"*/[!.]*/{CONFIG}")):
         with contextlib.suppress(InputError, AttributeError, KeyError, TypeError, ValueError):  # not a config
             config = read_json(path)
             if config["precision"] == precision:

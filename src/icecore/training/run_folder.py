@@ -67,6 +67,12 @@ class RunFolder:
     def is_begun(self) -> bool:
         return (self.path / CONFIG).exists()
 
+    def remove_leftovers(self) -> None:
+        """Delete the checkpoint that a process killed at its very end left beside the result."""
+        if self.is_complete:
+            with contextlib.suppress(OSError):  # a folder that cannot be written
+                (self.path / CHECKPOINT).unlink(missing_ok=True)
+
     @contextlib.contextmanager
     def begun(self, config: RunConfig, resume: bool | None, overwrite: bool) -> Iterator[None]:
         """Begin the run and lock its folder while the block runs; a killed process releases the lock."""
@@ -128,7 +134,7 @@ class RunFolder:
     def nearest(self, config: RunConfig) -> str:
         """Describe how the most similar run in the same folder differs."""
         candidates = []
-        for path in sorted(self.path.parent.glob(f"*/{CONFIG}")):
+        for path in sorted(self.path.parent.glob(f"[!.]*/{CONFIG}")):
             with contextlib.suppress(InputError):  # damaged
                 candidates.append(differences(read_config(path.parent), config.as_json()))
         if not candidates:
@@ -206,7 +212,7 @@ class RunFolder:
             tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
         require(kept.path.resolve() != self.path.resolve(), f"{self.path} already has exactly these seeds")
-        require(not kept.is_begun, f"{kept.path} already exists; choose another --out, or remove it first")
+        require(not kept.is_begun, f"{kept.path} is already there; choose another --out, or remove it first")
         with filled_whole(kept.path) as path:
             RunFolder(path).write_config(dataclasses.replace(config, seeds=seeds))
             with write_whole(path / METRICS) as stream:
@@ -232,6 +238,7 @@ class RunFolder:
             raise InputError(f"{self.path} is not a run: it has no {CONFIG}")
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
+        self.remove_leftovers()
         try:
             return RunConfig.from_json(self.with_its_data(read_config(self.path)), self.path)
         except InputError as error:
