@@ -28,7 +28,8 @@ from icecore.store import files
 name, moment = sys.argv[1:3]
 replace = os.replace
 def deadly(source, target):
-    hit = os.path.basename(target) == name
+    is_move = os.path.basename(source) == os.path.basename(target)
+    hit = ("moved " if is_move else "") + os.path.basename(target) == name
     if hit and moment == "interrupted":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         os.kill(os.getpid(), signal.SIGINT)
@@ -96,6 +97,44 @@ def test_a_complete_folder_is_shown_and_another_one_is_refused(tmp_path, capsys,
     assert "made from other sources or settings; use --overwrite" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0
     assert read_prepared(out).digest != printed["digest"]
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "is_replaced"),
+    [
+        ("tokenizer.json", "after", False),
+        ("manifest.json", "before", False),
+        ("manifest.json", "after", True),
+        ("moved train.npy", "before", True),
+        ("moved manifest.json", "before", True),
+    ],
+)
+def test_killed_while_it_overwrites_the_old_text_stays_or_the_new_one_is_finished(
+    tmp_path, file, name, moment, is_replaced
+):
+    old, new, out = tmp_path / "old", tmp_path / "new", tmp_path / "out"
+    command = ["prepare", "mine", "--from", str(file), "--vocabulary"]
+    for folder, size in ((old, "300"), (new, "290"), (out, "300")):
+        assert main([*command, size, "--out", str(folder)]) == 0
+    killed = [sys.executable, "-c", KILL, name, moment, *command, "290", "--out", str(out), "--overwrite"]
+    assert subprocess.run(killed, capture_output=True).returncode == -signal.SIGKILL
+    if name.startswith("moved"):
+        with pytest.raises(InputError, match="not fully prepared yet; finish it with the same"):
+            read_prepared(out)
+    else:
+        assert read_prepared(out).digest == read_prepared(old).digest, "until the new one is complete"
+    assert main([*command, "290" if is_replaced else "300", "--out", str(out)]) == 0
+    assert contents(out) == contents(new if is_replaced else old)
+
+
+def test_a_manifest_without_what_is_reported_is_one_line(tmp_path, file, capsys):
+    out = tmp_path / "out"
+    prepare(out, file)
+    manifest = json.loads((out / "manifest.json").read_text())
+    del manifest["tokenizer"]["asked"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["prepare", "mine", "--from", str(file), "--vocabulary", "300", "--out", str(out)]) == 2
+    assert "manifest.json is damaged (KeyError: 'asked'); regenerate it with --overwrite" in capsys.readouterr().err
 
 
 def test_an_unfinished_folder_of_other_versions_is_refused(tmp_path, file):

@@ -50,7 +50,8 @@ def command(
     pip install 'icecore\\[language]'. The tokenizer is byte-level BPE, trained on the train split only.
 
     A killed or interrupted command continues when repeated, and ends with the same bytes; a complete folder is shown,
-    not regenerated. Errors in the input are reported by file and line before anything is written.
+    not regenerated. With --overwrite, the old text stays until the new one is complete. Errors in the input are
+    reported by file and line before anything is written.
     """
     from icecore.text.prepare import Settings, prepare_text
     from icecore.text.sources import find_sources
@@ -65,7 +66,8 @@ def command(
         with stage_progress() as watch:
             prepared = prepare_text(settings, sources, folder, overwrite=overwrite, watch=watch)
     except KeyboardInterrupt:
-        print("finished files are saved; the same command continues", file=sys.stderr)
+        line = "nothing was replaced" if overwrite else "finished files are saved; the same command continues"
+        print(line, file=sys.stderr)
         raise
     seconds = time.monotonic() - began
     if json:

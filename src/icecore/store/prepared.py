@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MANIFEST, PLAN, TOKENIZER, TOKEN_BYTES = "manifest.json", "plan.json", "tokenizer.json", "token_bytes.npy"
 SPLITS = {"train": "train.npy", "validation": "validation.npy"}
+NEW = ".new"  # folder of a text that will replace the one beside it
 OUTPUTS = (TOKENIZER, *SPLITS.values(), TOKEN_BYTES)
 
 
@@ -68,7 +69,7 @@ def read_prepared(folder: Path | str) -> PreparedText:
     folder = Path(folder)
     require(folder.is_dir(), f"there is no folder {folder}; make it with icecore prepare NAME --out {folder}")
     if not (folder / MANIFEST).exists():
-        if (folder / PLAN).exists():
+        if (folder / PLAN).exists() or (folder / NEW / MANIFEST).exists():
             raise InputError(f"{folder} is not fully prepared yet; finish it with the same icecore prepare command")
         raise InputError(f"{folder} is not a prepared text: it has no {MANIFEST}; make one with icecore prepare")
     manifest = read_json(folder / MANIFEST)
@@ -84,6 +85,21 @@ def checked(text: PreparedText) -> PreparedText:
     if not isinstance(text.digest, str) or min(sizes) < 0:
         raise TypeError("digest or sizes")
     return text
+
+
+def require_reported(text: PreparedText) -> None:
+    """Raise unless the manifest has what only `icecore prepare` reads."""
+    manifest = text.manifest
+    try:
+        _ = [manifest["corpus"], int(manifest["tokenizer"]["asked"]), [manifest["outputs"][name] for name in OUTPUTS]]
+        _ = [int(manifest["splits"][split][name]) for split in SPLITS for name in ("documents", "bytes")]
+        _ = [int(count["empty_documents"]) for each in manifest["counts"].values() for count in each]
+        _ = manifest["made_from"]["validation_from"], [each["name"] for each in manifest["made_from"]["validation"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        where = text.folder / MANIFEST
+        raise InputError(
+            f"{where} is damaged ({type(error).__name__}: {error}); regenerate it with --overwrite"
+        ) from None
 
 
 def digest_of(sums: Mapping[str, str]) -> str:

@@ -25,9 +25,11 @@ from icecore.store.prepared import (
     PreparedText,
     digest_of,
     read_prepared,
+    require_reported,
 )
 from icecore.text.arrays import in_pieces, write_array
 from icecore.text.formats import END
+from icecore.text.replacement import built_beside, finish_replacement
 from icecore.text.sources import FileSource, Source, Sources
 from icecore.text.tokenizer import (
     END_TOKEN,
@@ -77,16 +79,17 @@ def prepare_text(
     """Write tokens of both splits, the tokenizer and a manifest to `folder`; skip what is already there."""
     watch = watch or ignore
     with locked(folder):
+        finish_replacement(folder)
         remove_remains(folder, (*OUTPUTS, PLAN, MANIFEST))
         made_from = identity(settings, sources, watch)
         if not overwrite and is_same(folder, made_from):
             (folder / PLAN).unlink(missing_ok=True)
             return Prepared(undamaged(read_prepared(folder), watch), was_there=True)
-        plan = begun(folder, made_from, sources, overwrite, watch)
-        work = Work(settings, sources, folder, plan, watch)
-        work.make_outputs()
-        write_json(folder / MANIFEST, work.manifest())
-        (folder / PLAN).unlink()
+        with built_beside(folder) if overwrite else contextlib.nullcontext(folder) as target:
+            work = Work(settings, sources, target, begun(target, made_from, sources, watch), watch)
+            work.make_outputs()
+            write_json(target / MANIFEST, work.manifest())
+            (target / PLAN).unlink()
         return Prepared(read_prepared(folder), was_there=False)
 
 
@@ -142,6 +145,7 @@ def is_same(folder: Path, made_from: dict[str, Any]) -> bool:
 
 def undamaged(text: PreparedText, watch: OnProgress) -> PreparedText:
     """Return the text; raise if an output differs from the manifest."""
+    require_reported(text)
     for done, name in enumerate(OUTPUTS):
         watch("checking outputs", done, len(OUTPUTS))
         path = text.folder / name
@@ -150,14 +154,9 @@ def undamaged(text: PreparedText, watch: OnProgress) -> PreparedText:
     return text
 
 
-def begun(
-    folder: Path, made_from: dict[str, Any], sources: Sources, overwrite: bool, watch: OnProgress
-) -> dict[str, Any]:
-    """Return the plan of an unfinished folder, or a new one: documents per source and per split.
-
-    Old outputs are deleted only after all sources have been read without an error.
-    """
-    if (folder / PLAN).exists() and not overwrite:
+def begun(folder: Path, made_from: dict[str, Any], sources: Sources, watch: OnProgress) -> dict[str, Any]:
+    """Return the plan of an unfinished folder, or a new one: documents per source and per split."""
+    if (folder / PLAN).exists():
         plan = read_json(folder / PLAN)
         is_plan = all(isinstance(plan.get(part), dict) for part in ("counts", "documents"))
         require(is_plan, f"{folder / PLAN} is damaged; start again with --overwrite")
@@ -171,12 +170,6 @@ def begun(
         )
         held_out = min(total - 1, max(1, round(made_from["settings"]["validation_share"] * total)))
         documents = {"train": total - held_out, "validation": held_out}
-    if overwrite:
-        is_ours = any((folder / name).exists() for name in (MANIFEST, PLAN))
-        foreign = [name for name in OUTPUTS if (folder / name).exists() and not is_ours]
-        require(not foreign, f"{folder / ''.join(foreign[:1])} is not part of a prepared text; choose another --out")
-        for name in (MANIFEST, PLAN, *OUTPUTS):
-            (folder / name).unlink(missing_ok=True)
     plan = {"made_from": made_from, "versions": versions(), "counts": counts, "documents": documents}
     write_json(folder / PLAN, plan)
     return plan
