@@ -199,3 +199,22 @@ def test_results_that_disagree_in_any_number_are_an_error(tmp_path, name):
     Records(tmp_path).append([record("a", **{name: 1.0})])
     with pytest.raises(InputError, match="with another result"):
         Records(tmp_path).append([record("a", **{name: 2.0})])
+
+
+def test_one_run_on_two_machines_is_the_same_within_the_tolerance(tmp_path, capsys):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    config = {"task": {"name": "needle"}, "optimization": {"lr": 1e-3}}
+    Records(ours).append([record("a", 1.0, loss=0.1, variance={"all": {"mlp": (0.5, 0.25)}}, config=config)])
+    near = record("a", 1.0, loss=0.1 * (1 + 1e-7), variance={"all": {"mlp": (0.5, 0.25 + 1e-7)}}, config=config)
+    Records(theirs).append([near | {"threads": 8}])
+    assert main(["results", "merge", str(theirs), "--results", str(ours)]) == 0
+    assert "0 records added, 1 in" in capsys.readouterr().out
+    assert Records(ours).read()[0]["loss"] == 0.1, "the first one stays"
+    Records(theirs).path.write_text(json.dumps(near | {"loss": 0.1002, "steps": 7}) + "\n")
+    assert main(["results", "merge", str(theirs), "--results", str(ours)]) == 2
+    said = capsys.readouterr().err
+    assert "with another result: loss 0.1 and 0.1002" in said
+    assert "numbers agree within 0.0001 of their value, or within 1e-06); nothing was added" in said
+    other = near | {"config": {**config, "optimization": {"lr": 1e-3 * (1 + 1e-7)}}}
+    with pytest.raises(InputError, match=r"config\.optimization\.lr 0\.001 and 0\.00100"):
+        Records(ours).append([other])

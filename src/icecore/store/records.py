@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
+from icecore.store.agreement import disagreements, in_words
 
 Record = dict[str, Any]
 RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, still read
@@ -15,7 +16,7 @@ Warn = Callable[[str], None]
 
 NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and analyses of some of them
 # Keys that may differ between two records of one run: when, where and how fast it ran.
-CIRCUMSTANCES = ("seconds", "seeds_at_once", "device", "versions", "commit", "source", "command")
+CIRCUMSTANCES = ("seconds", "seeds_at_once", "threads", "device", "versions", "commit", "source", "command")
 PLACES = ("where", "file")  # paths in a config's task and model
 # Marks a setting added after runs were recorded: at its default it is left out of the config, so that run ids do
 # not change.
@@ -56,10 +57,10 @@ class Records:
         found: dict[str, Record] = {}
         for record in self.read():
             known = found.setdefault(record["run"], record)
-            if differ(known, record):
+            if wrong := differences(known, record):
                 raise InputError(
-                    f"{self.path} holds two results of run {record['run']} that disagree: accuracy "
-                    f"{known['accuracy']} and {record['accuracy']}; find out which is right and remove the other"
+                    f"{self.path} holds two results of run {record['run']} that disagree: {in_words(wrong)}; "
+                    "find out which is right and remove the other"
                 )
         return found
 
@@ -69,10 +70,9 @@ class Records:
         known = dict(there)
         for record in records:
             before = known.setdefault(record["run"], record)
-            if differ(before, record):
+            if wrong := differences(before, record):
                 raise InputError(
-                    f"run {record['run']} is in {self.path} with another result "
-                    f"(accuracy {before['accuracy']}, not {record['accuracy']}); nothing was added"
+                    f"run {record['run']} is in {self.path} with another result: {in_words(wrong)}; nothing was added"
                 )
         return there
 
@@ -112,9 +112,9 @@ def with_new_names(result: Record) -> Record:
     return {RENAMED.get(key, key): value for key, value in result.items()}
 
 
-def differ(first: Record, second: Record) -> bool:
-    """Tell whether two records of one run disagree."""
-    return facts_of(first) != facts_of(second)
+def differences(first: Record, second: Record) -> list[str]:
+    """Name what two records of one run disagree about."""
+    return disagreements(facts_of(first), facts_of(second))
 
 
 def facts_of(record: Record) -> Record:

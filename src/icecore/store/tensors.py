@@ -31,7 +31,7 @@ def digest_of_text(text: str) -> str:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
-    """Write tensors with notes (any JSON) and a checksum, atomically."""
+    """Write tensors with notes (any JSON) and a checksum, atomically. Equal tensors and notes give equal bytes."""
     # Copies: safetensors rejects tensors that share memory.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(notes)
@@ -39,8 +39,20 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, 
     with replacing(path) as temporary:
         try:
             safetensors.torch.save_file(tensors, temporary, metadata)
+            sort_header(temporary)
         except safetensors.SafetensorError as error:  # which wraps OSErrors
             raise OSError(str(error)) from error
+
+
+def sort_header(path: Path) -> None:
+    """Sort the header, whose metadata safetensors writes in an order that changes from process to process."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(text) <= length:  # always, unless safetensors learns to write less
+            file.seek(8)
+            file.write(text.ljust(length))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -403,6 +403,7 @@ def result_of(config: RunConfig, population: Population, device: torch.device) -
         "frozen_parameters": frozen,
         "steps": config.steps,
         "device": device_name(device),
+        "threads": torch.get_num_threads(),
         "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
         **origin(),
     }
