@@ -18,7 +18,7 @@ from small_sweep import CELLS
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import Records
-from icecore.sweeps.cluster import collect, require_answer
+from icecore.sweeps.cluster import LOOPBACK, collect, require_answer, require_head
 from icecore.sweeps.names import CellName
 from icecore.sweeps.runner import Failure, Job, Measured
 
@@ -134,10 +134,47 @@ def test_what_fails_on_a_worker_is_told_and_the_rest_is_recorded(tmp_path):
     waiting = {name: Job(replace(CELLS[0], name=CellName(name, "Normal")), (0,)) for name in given}
     failures: list[Failure] = []
     done: list[tuple[str, list[float]]] = []
-    only = SimpleNamespace(wait=lambda names, num_returns: (names[-num_returns:], []), get=get, exceptions=exceptions)
+    only = SimpleNamespace(
+        wait=lambda names, num_returns, **_: (names[-num_returns:], []), get=get, exceptions=exceptions
+    )
     collect(only, waiting, Records(tmp_path), failures, lambda one, accuracy: done.append((one.label, accuracy)))
     assert [failure.label for failure in failures] == ["broken, Normal, seed 0", "refused, Normal, seed 0"]
     assert "no such letter" in failures[0].reason
     assert failures[1].reason == "a batch of 3 cannot be divided"
     assert done == [("good, Normal, seed 0", [0.5])]
     assert [record["run"] for record in Records(tmp_path).read()] == ["a"]
+
+
+OWN = """
+import os, pathlib
+from icecore.sweeps.cluster import connect
+def listening():
+    lines = "".join(pathlib.Path("/proc/net", kind).read_text() for kind in ("tcp", "tcp6")).splitlines()
+    return {line.split()[1] for line in lines if line.split()[3] == "0A"}
+before = listening()
+ray = connect(None)
+assert ray.get(ray.remote(lambda: 3).remote()) == 3
+print(*(address.rpartition(":")[0] for address in listening() - before))
+print(os.environ["RAY_AUTH_MODE"], len(os.environ["RAY_AUTH_TOKEN"]))
+ray.shutdown()
+"""
+
+
+def test_a_cluster_of_our_own_listens_on_this_machine_only_and_wants_a_token():
+    environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("RAY_AUTH")}
+    done = subprocess.run([sys.executable, "-c", OWN], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    addresses, token = done.stdout.splitlines()
+    assert set(addresses.split()) <= {"0100007F", "0000000000000000FFFF00000100007F"}, "127.0.0.1 in hexadecimal"
+    assert addresses
+    assert token == "token 64"
+
+
+def test_a_head_that_died_is_one_line(tmp_path):
+    with socket.create_server((LOOPBACK, 0)) as server:
+        address = f"{LOOPBACK}:{server.getsockname()[1]}"
+        require_head(None, address)
+    never = SimpleNamespace(wait=lambda names, **_: ([], names))
+    waiting = {"one": Job(replace(CELLS[0], name=CellName("one", "Normal")), (0,))}
+    with pytest.raises(InputError, match=r"the Ray cluster at .* is gone; finished runs are recorded, and the same"):
+        collect(never, waiting, Records(tmp_path), [], lambda *_: None, lambda: require_head(never, address))

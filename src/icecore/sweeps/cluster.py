@@ -7,9 +7,13 @@ there. Only the driver writes records.
 import contextlib
 import logging
 import os
+import secrets
+import signal
 import socket
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,9 @@ from icecore.sweeps.runner import Failure, Job, Measured, RecordIndex, held, mea
 
 RETRIES = 20  # of a population, if its worker or node dies
 SECONDS_TO_ANSWER = 5.0
+SECONDS_BETWEEN_CHECKS = 5.0
+SECONDS_TO_CONNECT = "10"
+LOOPBACK = "127.0.0.1"
 
 
 def run_on_ray(
@@ -40,7 +47,7 @@ def run_on_ray(
     with contextlib.ExitStack() as stack:
         ours = [one for one in populations if stack.enter_context(held(records.path.parent, one))]
         waiting = {remote.remote(population, where, device, precision, command()): population for population in ours}
-        collect(ray, waiting, records, failures, on_done)
+        collect(ray, waiting, records, failures, on_done, lambda: require_head(ray, address))
     return failures
 
 
@@ -50,10 +57,15 @@ def collect(
     records: Records,
     failures: list[Failure],
     on_done: Callable[[Job, list[float]], None],
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Record finished populations until none is pending."""
+    """Record finished populations until none is pending; `check` raises while we wait if the cluster is gone."""
     while waiting:
-        (ready,), _ = ray.wait(list(waiting), num_returns=1)
+        finished, _ = ray.wait(list(waiting), num_returns=1, timeout=SECONDS_BETWEEN_CHECKS)
+        if not finished:
+            check()
+            continue
+        (ready,) = finished
         population = waiting.pop(ready)
         try:
             made: Measured = ray.get(ready)
@@ -78,7 +90,14 @@ def train_on_worker(population: Job, runs: str, device: str, precision: str, sta
 
 
 def connect(address: str | None) -> Any:
-    """Return Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to a new one."""
+    """Return Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to a new one.
+
+    A new cluster listens on this machine only, and takes no command without a token.
+    """
+    is_own = address in (None, "local")
+    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", SECONDS_TO_CONNECT)
+    if is_own and "ray" not in sys.modules:  # which reads these variables when it is imported
+        require_token()
     try:
         import ray
     except ImportError as error:
@@ -86,12 +105,47 @@ def connect(address: str | None) -> Any:
     if address not in (None, "auto", "local"):
         require_answer(str(address))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    own: dict[str, Any] = {} if address else {"include_dashboard": False}
+    own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK} if is_own else {}
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        with on_loopback() if is_own else contextlib.nullcontext():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise InputError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would exit without a word
     return ray
+
+
+def require_token() -> None:
+    """Turn on Ray's token authentication, with a new token unless the user has one; Ray's processes inherit it."""
+    if os.environ.setdefault("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+
+
+@contextlib.contextmanager
+def on_loopback() -> Iterator[None]:
+    """Keep Ray from replacing the loopback address by one that other machines can reach."""
+    from ray._private import services
+
+    usual = services.resolve_ip_for_localhost
+    services.resolve_ip_for_localhost = lambda host: host
+    try:
+        yield
+    finally:
+        services.resolve_ip_for_localhost = usual
+
+
+def require_head(ray: Any, address: str | None) -> None:
+    """Raise if the cluster's head does not answer: Ray would wait for minutes and then end the process."""
+    head = address if address not in (None, "auto", "local") else ray.get_runtime_context().gcs_address
+    try:
+        require_answer(str(head))
+    except InputError:
+        raise InputError(
+            f"the Ray cluster at {head} is gone; finished runs are recorded, and the same command continues"
+        ) from None
 
 
 def require_answer(address: str) -> None:
