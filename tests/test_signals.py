@@ -43,6 +43,8 @@ def test_a_signal_saves_the_step_and_the_run_ends_with_the_same_bits(tmp_path, n
     step, *_ = RunFolder(path).load_checkpoint() or pytest.fail("a checkpoint was saved")
     assert step == 7
     again = ice.train(TASK, MODEL, resume=True, **settings)
+    assert whole.path
+    assert again.path
     assert same_weights(whole.path, again.path)
     assert [again.result[name] for name in ("accuracy", "loss")] == [
         whole.result[name] for name in ("accuracy", "loss")
@@ -104,6 +106,8 @@ def test_a_checkpoint_is_written_by_time_too(tmp_path, monkeypatch):
     saved.clear()
     often = ice.train(TASK, MODEL, out=tmp_path / "often", checkpoint_every=100, checkpoint_minutes=1e-9, **SHORT)
     assert saved == [*range(1, 13), 12]
+    assert whole.path
+    assert often.path
     assert same_weights(whole.path, often.path)
     with pytest.raises(InputError, match="checkpoint_minutes must be above 0, got 0"):
         Intervals.of(10, None, None, None, 0)
