@@ -1,4 +1,4 @@
-"""Every test runs with one thread that waits without spinning, and with a cache folder of its own.
+"""Every test runs with one thread that waits without spinning, and with cache and state folders of its own.
 
 With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its boundaries: `make shapes`.
 """
@@ -11,7 +11,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.pop("COLUMNS", None)  # xdist sets it; a test that needs a width sets its own
 CACHE = tempfile.TemporaryDirectory(prefix="icecore-cache-")
-os.environ["XDG_CACHE_HOME"] = CACHE.name
+os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = CACHE.name
 
 from pathlib import Path
 

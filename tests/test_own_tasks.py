@@ -145,10 +145,10 @@ def test_another_text_in_the_copys_place_is_refused(trained, capsys):
     assert main(["evaluate", str(run)]) == 2
     assert "is not the task of the run: the file has changed" in capsys.readouterr().err
     (run / "task.py").unlink()
-    assert main(["evaluate", str(run)]) == 0, "the file itself is still what it was"
-    Path("mine.py").unlink()
-    assert main(["evaluate", str(run)]) == 2
-    assert "there is no file mine.py" in capsys.readouterr().err
+    assert main(["evaluate", str(run)]) == 2, "the path in the config may lead anywhere, and is not followed"
+    assert "task.py, the task of the run; put it back there" in capsys.readouterr().err
+    (run / "task.py").write_text(EXAMPLE.read_text())
+    assert main(["evaluate", str(run)]) == 0
 
 
 def test_a_run_is_the_same_however_its_file_is_spelt(trained, tmp_path, capsys):

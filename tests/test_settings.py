@@ -74,7 +74,7 @@ def test_a_relative_cache_folder_is_ignored(monkeypatch):
 def test_the_precisions_of_records_are_those_of_training():
     from icecore.analysis import moments
     from icecore.paper import shares
-    from icecore.reporting.record_schema import PRECISIONS
+    from icecore.store.record_schema import PRECISIONS
 
     assert tuple(map(str, Precision)) == PRECISIONS
     assert moments.POSITIONS == shares.POSITIONS

@@ -4,6 +4,7 @@ import difflib
 import functools
 import signal
 import typing
+import unicodedata
 from collections.abc import Iterable
 
 
@@ -68,3 +69,26 @@ def require(holds: bool, message: str) -> None:
     """Raise `InputError(message)` unless the rule holds."""
     if not holds:
         raise InputError(message)
+
+
+UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # categories: control characters, lone surrogates, separators of lines
+TURNS_TEXT = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # shows it in another order
+
+
+def printable(text: str) -> str:
+    """Return a text with control characters shown as `\\x1b`: names in files may hold commands of a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(map(shown_character, text))
+
+
+def printable_line(text: str) -> str:
+    """Return a text on one line, with control characters shown, line breaks too."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def shown_character(character: str) -> str:
+    is_command = unicodedata.category(character) in UNPRINTABLE or character in TURNS_TEXT
+    if not is_command or character in "\n\t":
+        return character
+    return character.encode("unicode_escape").decode("ascii")

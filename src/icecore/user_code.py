@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from icecore.errors import InputError, Interrupted, in_one_line, is_out_of_memory, unknown_name
 
 Kind = TypeVar("Kind")
+MOST_BYTES = 2**22  # of a user's file
 RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # task methods of older versions
 
 
@@ -36,13 +37,17 @@ def is_file(name: str) -> bool:
 
 
 def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
-    """Return the class of `FILE.py:CLASS`; without `:CLASS`, the only one of its kind in the file.
+    """Return the class of `FILE.py:CLASS`; without `:CLASS`, the only one of its kind in the file."""
+    file, _, class_name = spec.partition(":")
+    return class_in(text_of_file(file, "CLASS"), file, class_name, base, noun)
+
+
+def class_in(text: str, file: str, class_name: str, base: type[Kind], noun: str) -> type[Kind]:
+    """Execute the text of a file and return the class of this name, or the only one of its kind.
 
     Set its `source_file` and `source_text`.
     """
-    file, _, class_name = spec.partition(":")
-    text, module = executed(file, noun, "CLASS")
-    classes = defined_in(module, inspect.isclass)
+    classes = defined_in(executed(text, file, noun), inspect.isclass)
     if not class_name:
         found = [name for name, value in classes.items() if issubclass(value, base)]
         if len(found) != 1:
@@ -64,8 +69,8 @@ def load_class(spec: str, base: type[Kind], noun: str) -> type[Kind]:
 def load_function(spec: str, noun: str) -> tuple[Callable[..., Any], str]:
     """Return the function of `FILE.py:FUNCTION` and the file's text; without `:FUNCTION`, the only one there."""
     file, _, name = spec.partition(":")
-    text, module = executed(file, noun, "FUNCTION")
-    functions = defined_in(module, inspect.isfunction)
+    text = text_of_file(file, "FUNCTION")
+    functions = defined_in(executed(text, file, noun), inspect.isfunction)
     if not name:
         if len(functions) != 1:
             raise InputError(f"name the function: {file}:FUNCTION (in the file: {', '.join(functions) or 'none'})")
@@ -84,18 +89,29 @@ def defined_in(module: types.ModuleType, is_wanted: Callable[[Any], bool]) -> di
     }
 
 
-def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
-    """Execute a file; return its text and its module."""
+def text_of_file(file: str, part: str) -> str:
+    """Return the text of a user's file."""
     path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file {file}; give FILE.py:{part}")
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise InputError(f"{file} has {size:,} bytes, and a user's file has at most {MOST_BYTES:,}")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{file} does not import ({in_one_line(error)}); fix it and try again") from error
+
+
+def executed(text: str, file: str, noun: str) -> types.ModuleType:
+    """Execute the text of a file and return its module."""
+    path = Path(file)
     # A unique name, so that classes of two files never mix.
     module_name = f"icecore_user_{noun}_{path.stem}_{abs(hash(path.resolve()))}"
     module = types.ModuleType(module_name)
     module.__file__ = str(path)
     sys.modules[module_name] = module  # dataclasses and get_type_hints look modules up by name
     try:
-        text = path.read_text(encoding="utf-8")
         require_one_file(path, text, noun)
         exec(compile(text, str(path), "exec"), vars(module))
     except BaseException as error:
@@ -103,7 +119,7 @@ def executed(file: str, noun: str, part: str) -> tuple[str, types.ModuleType]:
         if isinstance(error, KeyboardInterrupt | InputError):
             raise
         raise InputError(f"{path} does not import ({in_one_line(error)}); fix it and try again") from error
-    return text, module
+    return module
 
 
 def require_one_file(path: Path, text: str, noun: str) -> None:

@@ -32,9 +32,10 @@ from icecore.cli import (
     tasks,
     train,
 )
+from icecore.cli.output import say_aside
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.cli.sweeps import SAID
-from icecore.errors import InputError, Interrupted, is_out_of_memory
+from icecore.errors import InputError, Interrupted, is_out_of_memory, printable_line
 from icecore.signals import ending_line, interrupts_raised
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer bundles click since 0.26 and imported it before
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(arguments)
         except (KeyboardInterrupt, typer.Abort):
             line, code = ending_line(interrupts.number)
-            print(line, file=sys.stderr)
+            say_aside(line)
             return code
 
 
@@ -130,7 +131,7 @@ def run(arguments: Sequence[str] | None) -> int:
     except InputError as error:
         return fail(str(error))
     except Interrupted as error:
-        print(error, file=sys.stderr)
+        say_aside(error)
         return error.exit_code
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, OSError):
@@ -162,5 +163,5 @@ def in_words(error: OSError) -> str:
 
 
 def fail(message: str) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    say_aside("error:", printable_line(" ".join(message.split())))
     return 2

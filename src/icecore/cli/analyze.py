@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say
 from icecore.cli.progress import stage_progress
-from icecore.cli.run_folders import RUN, require_elsewhere
+from icecore.cli.run_folders import RUN, TRUST, require_elsewhere
 from icecore.errors import InputError, require, unknown_name
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def analyze_command(
     out: Path | None = typer.Option(
         None, help="Also write the JSON to this file, with commit, command and device.", rich_help_panel=OUTPUT_PANEL
     ),
+    trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
     """Measure what is inside a trained run, with the same body before training as a control.
@@ -80,7 +81,7 @@ def analyze_command(
     if positions not in POSITIONS:
         raise unknown_name("choice of positions", positions, list(POSITIONS))
     pair = None if components is None else parse_components(components)
-    config, population = RunFolder(run).load(pick_device(device))
+    config, population = RunFolder(run, trust).load(pick_device(device))
     analyzed = AnalyzedRun.of(config, population, config.seeds[0] if seed is None else seed)
     analyses = chosen(analyzed, [] if what is None else [word.strip() for word in what.split(",")])
     with stage_progress() as on_progress:
@@ -102,7 +103,7 @@ def analyze_command(
         return
     show(analyses, found)
     for file in files:
-        print(file)
+        say(file)
 
 
 def show(analyses: "Mapping[str, Analysis]", found: "Mapping[str, Result]") -> None:

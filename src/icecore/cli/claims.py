@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, format_of, print_json, print_table
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, format_of, print_json, print_table, say
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
@@ -114,7 +114,7 @@ def merge_command(
     if json:
         print_json({"added": added, "records": len(ours.by_run())})
     else:
-        print(f"{added} records added, {len(ours.by_run())} in {ours.path}")
+        say(f"{added} records added, {len(ours.by_run())} in {ours.path}")
 
 
 def show_claims(
@@ -139,7 +139,7 @@ def show_claims(
         return
     title = f"In % unless a cell says otherwise; ours: median {title}"
     if format is Format.terminal:
-        print(title)
+        say(title)
         for name in names:
             if own := [claim for claim in claims if claim.name == name]:
                 print()
@@ -150,10 +150,10 @@ def show_claims(
     if format is Format.csv:
         return
     for note in notes_on_pooling(names, evidence):
-        print(wrapped(note, terminal_width(), hanging="    "))
+        say(wrapped(note, terminal_width(), hanging="    "))
     for each in spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence)):
         minutes = f"{each.seconds / 60:,.1f} minutes of {each.device}, concurrent runs counted separately"
-        print(wrapped(f"{each.runs} runs, {minutes}", terminal_width()))
+        say(wrapped(f"{each.runs} runs, {minutes}", terminal_width()))
 
 
 def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, format: Format) -> None:

@@ -1,7 +1,6 @@
 """`icecore compare`: trainable sets, widths and models on one task."""
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,18 @@ from icecore.cli.options import (
     WARMUP_STEPS,
     WEIGHT_DECAY,
 )
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, counted, format_of, print_json, print_table
+from icecore.cli.output import (
+    CSV,
+    JSON_OPTION,
+    MARKDOWN,
+    Format,
+    counted,
+    format_of,
+    print_json,
+    print_table,
+    say,
+    say_aside,
+)
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import jobs_progress, warn, warn_of_width
@@ -165,10 +175,10 @@ def command(
     if left > 0:
         warn(f"another process is training {counted(left, 'population')}; run this again when it is done")
     for failure in failures:
-        print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
+        say_aside(f"failed: {failure.label}: {failure.reason}")
     if files and points:
         write(draw_widths(points, f"Test {in_words(metric)}: medians, and a dash for each seed"), files)
-        print("".join(f"drawn in {file}\n" for file in files), end="", file=sys.stderr)
+        say_aside("".join(f"drawn in {file}\n" for file in files), end="")
     if failures:
         raise InputError(
             f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
@@ -186,12 +196,12 @@ def show(
         return
     baselines = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.baselines().items())
     whose = "" if metric == "accuracy" else " of the accuracy"
-    print(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
+    say(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]
     if others:
-        print(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
+        say(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
     steps = sorted({cell.of_one_seed.training.steps for cell in cells})
-    print(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
+    say(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 
 def in_words(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import with_progress
+from icecore.cli.output import say, with_progress
 from icecore.cli.settings import checked_task, task_settings
 from icecore.errors import InputError, require
 
@@ -63,7 +63,7 @@ def command(
         return
     with write_whole(out) as stream:
         stream.writelines(with_progress(lines, total, f"{made.name} {split}"))
-    print(f"{total:,} {split} items of {made.name}, preset {preset}, to {out}")
+    say(f"{total:,} {split} items of {made.name}, preset {preset}, to {out}")
 
 
 def items_of(task: "Task", split: Split, count: int | None, seed: int) -> "tuple[int, Iterable[Item]]":

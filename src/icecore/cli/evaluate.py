@@ -8,8 +8,8 @@ from typing import IO, TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, counted, counting, print_table
-from icecore.cli.run_folders import RUN, require_elsewhere
+from icecore.cli.output import JSON_OPTION, counted, counting, print_table, say
+from icecore.cli.run_folders import RUN, TRUST, require_elsewhere
 from icecore.cli.settings import task_settings
 from icecore.cli.train import report
 from icecore.errors import require
@@ -34,6 +34,7 @@ def command(
     ),
     errors: Path | None = typer.Option(None, metavar="FILE", help="Write the wrong items and answers as JSON lines."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
     """Load a saved run, regenerate and check its frozen body, and measure test accuracy.
@@ -58,8 +59,9 @@ def command(
 
     configure_process()
     require_elsewhere(run, errors)
-    folder = RunFolder(run)
+    folder = RunFolder(run, trust)
     config, population = folder.load(pick_device(device))
+    stored = folder.result()  # refused before anything is written
     settings = task_settings(context, type(config.task))
     task = other_task(config, settings) if settings else config.task
     test = task.test_set().to(pick_device(device))
@@ -70,7 +72,7 @@ def command(
         wrong = wrong_items(predictions, test)
         if stream is not None:
             write_errors(stream, config.seeds, task, test, wrong, predictions)
-    result = folder.result() | measured(task, test, predictions, loss)
+    result = stored | measured(task, test, predictions, loss)
     if settings:
         result |= {"settings": settings, "baselines": task.baselines()}
         result.pop("train_accuracy", None)
@@ -81,7 +83,7 @@ def command(
     if by_position:
         result["by_position"] = [dataclasses.asdict(each) for each in positions]
     if settings and not json:
-        print(f"on {', '.join(f'{name} {value}' for name, value in settings.items())}")
+        say(f"on {', '.join(f'{name} {value}' for name, value in settings.items())}")
     report(TrainedRun(config, result, population, [], run), json)
     if json:
         return
@@ -90,7 +92,7 @@ def command(
     if by_position:
         print_positions(config.seeds, positions)
     if errors is not None:
-        print(f"{int(wrong.sum()):,} errors in {errors}")
+        say(f"{int(wrong.sum()):,} errors in {errors}")
 
 
 def other_task(config: "RunConfig", settings: dict[str, str]) -> "Task":

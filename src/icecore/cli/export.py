@@ -5,7 +5,8 @@ from pathlib import Path
 
 import typer
 
-from icecore.cli.run_folders import RUN
+from icecore.cli.output import say
+from icecore.cli.run_folders import RUN, TRUST
 from icecore.errors import InputError
 
 
@@ -18,6 +19,7 @@ def command(
     folder: Path = typer.Argument(..., metavar="DIR", help="Where to write the model."),
     format: Library = typer.Option(Library.huggingface, help="huggingface: a GPT2LMHeadModel."),
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
+    trust: bool = TRUST,
 ) -> None:
     """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads.
 
@@ -38,7 +40,7 @@ def command(
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty; name a new folder")
-    config, population = RunFolder(run).load(torch.device("cpu"))
+    config, population = RunFolder(run, trust).load(torch.device("cpu"))
     chosen = config.seeds[0] if seed is None else seed
     index = index_of(chosen, config.seeds)
     network = config.model.to_huggingface(config.dims, population.parameters(index))
@@ -54,4 +56,4 @@ def command(
                 tokenizer.save_pretrained(path)
         except safetensors.SafetensorError as error:  # safetensors raises this for an OSError
             raise OSError(str(error)) from error
-    print(f"seed {chosen} of {run} to {folder}, as {format}")
+    say(f"seed {chosen} of {run} to {folder}, as {format}")

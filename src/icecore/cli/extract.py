@@ -4,7 +4,8 @@ from pathlib import Path
 
 import typer
 
-from icecore.cli.run_folders import RUN
+from icecore.cli.output import say
+from icecore.cli.run_folders import RUN, TRUST
 from icecore.cli.train import parse_seeds
 from icecore.errors import require
 
@@ -16,6 +17,7 @@ def command(
     half: bool = typer.Option(
         False, "--half", help="Save weights as float16, about 3 digits: half the size; close answers may change."
     ),
+    trust: bool = TRUST,
 ) -> None:
     """Copy some seeds of a finished run into a new run, which every command can load.
 
@@ -26,10 +28,10 @@ def command(
     """
     from icecore.training import RunFolder
 
-    folder, chosen = RunFolder(run), parse_seeds(seeds)
+    folder, chosen = RunFolder(run, trust), parse_seeds(seeds)
     if "," not in seeds:
         there = folder.complete_config().seeds
         require(len(chosen) <= len(there), f"the run has {len(there)} seeds, not {len(chosen)}: {list(there)}")
         chosen = there[: len(chosen)]
     extracted = folder.extract(chosen, out, half)
-    print(f"seeds {', '.join(map(str, chosen))} of {run} in {extracted.path}")
+    say(f"seeds {', '.join(map(str, chosen))} of {run} in {extracted.path}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json
+from icecore.cli.output import JSON_OPTION, print_json, say
 from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, warn
 
 NAMES = "fig4, fig6, fig7, fig8, capacity, init"
@@ -49,7 +49,7 @@ def figure_command(
     if json:
         print_json({"files": [str(path) for path in paths], "points": [vars(point) for point in points]})
     else:
-        print(f"{len(points)} points, {values} values, in {', '.join(map(str, paths))}")
+        say(f"{len(points)} points, {values} values, in {', '.join(map(str, paths))}")
 
 
 def files_at(path: Path, name: str) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +11,7 @@ import typer
 
 from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.terminal_table import print_on_terminal
-from icecore.errors import require
+from icecore.errors import printable, require
 
 if TYPE_CHECKING:
     from icecore.reporting.table import Table
@@ -24,8 +25,18 @@ MARKDOWN = typer.Option(False, "--markdown", help="Print the table in Markdown."
 CSV = typer.Option(False, "--csv", help="Print the table as comma-separated values.", rich_help_panel=OUTPUT_PANEL)
 
 
+def say(*words: object, end: str = "\n", flush: bool = False) -> None:
+    """Print on standard output, with control characters shown as text."""
+    print(printable(" ".join(map(str, words))), end=end, flush=flush)
+
+
+def say_aside(*words: object, end: str = "\n", flush: bool = False) -> None:
+    """Print on standard error, with control characters shown as text."""
+    print(printable(" ".join(map(str, words))), end=end, flush=flush, file=sys.stderr)
+
+
 def print_json(value: object) -> None:
-    print(json.dumps(value))
+    print(json.dumps(value).replace("\x7f", "\\u007f"))  # the one control character that JSON leaves as it is
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,13 +1,12 @@
 """`icecore prepare`: prepare a text for the task `language`."""
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say, say_aside
 from icecore.cli.progress import stage_progress
 from icecore.reporting.table import Table
 
@@ -67,7 +66,7 @@ def command(
             prepared = prepare_text(settings, sources, folder, overwrite=overwrite, watch=watch)
     except KeyboardInterrupt:
         line = "nothing was replaced" if overwrite else "finished files are saved; the same command continues"
-        print(line, file=sys.stderr)
+        say_aside(line)
         raise
     seconds = time.monotonic() - began
     if json:
@@ -96,13 +95,13 @@ def report(text: "PreparedText", was_there: bool, seconds: float) -> None:
     print_table(Table(title, ("split", "documents", "bytes", "tokens", "bytes per token"), rows, left=("split",)))
     asked = manifest["tokenizer"]["asked"]
     if text.vocabulary < asked:
-        print(f"the text is too small for {asked:,} tokens; its vocabulary has {text.vocabulary:,}")
+        say(f"the text is too small for {asked:,} tokens; its vocabulary has {text.vocabulary:,}")
     empty = sum(count["empty_documents"] for each in manifest["counts"].values() for count in each)
     if empty:
-        print(f"{empty:,} empty documents were skipped")
+        say(f"{empty:,} empty documents were skipped")
     files = ", ".join(one["name"] for one in manifest["made_from"]["validation"])
-    print(f"validation: {manifest['made_from']['validation_from']}{f': {files}' if files else ''}")
-    print(f"already prepared in {text.folder}" if was_there else f"prepared in {text.folder} in {seconds:.1f} s")
+    say(f"validation: {manifest['made_from']['validation_from']}{f': {files}' if files else ''}")
+    say(f"already prepared in {text.folder}" if was_there else f"prepared in {text.folder} in {seconds:.1f} s")
 
 
 def bytes_per_token(row: dict[str, int]) -> str:

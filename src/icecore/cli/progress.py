@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from icecore.cli.output import say_aside
+from icecore.errors import printable_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
@@ -62,7 +65,7 @@ def plain_lines(label: str) -> "ProgressCallback":
         if progress.accuracy is None and now - last_printed < PLAIN_SECONDS:
             return
         last_printed = now
-        print(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}{left}", file=sys.stderr)
+        say_aside(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}{left}")
 
     return on_progress
 
@@ -149,9 +152,9 @@ class SweepProgress:
         self.bar.update(self.row, completed=self.done)
         line = f"[{self.done / self.total:4.0%}] {words}"
         if self.bar.disable:
-            print(line, file=sys.stderr, flush=True)
+            say_aside(line, flush=True)
         else:
-            self.bar.console.print(line, markup=False, highlight=False)
+            self.bar.console.print(printable_line(line), markup=False, highlight=False)
 
     def show(self, words: str, done: float, is_due: bool = False) -> None:
         self.bar.update(self.row, completed=done, description=words)
@@ -159,7 +162,7 @@ class SweepProgress:
         if not self.bar.disable or not (is_due or now - self.last_printed >= PLAIN_SECONDS):
             return
         self.last_printed = now
-        print(f"[{done / self.total:4.0%}{self.pace.left(done, self.total)}] {words}", file=sys.stderr, flush=True)
+        say_aside(f"[{done / self.total:4.0%}{self.pace.left(done, self.total)}] {words}", flush=True)
 
 
 @contextlib.contextmanager
@@ -185,7 +188,7 @@ def stage_progress() -> "Iterator[Callable[[str, int, int | None], None]]":
             bar.update(row, completed=done, total=total)
             if bar.disable and (is_new or done != total):
                 share = f": {done / total:.0%}" if total and not is_new else ""
-                print(f"{now_at}{share}{left}", file=sys.stderr, flush=True)
+                say_aside(f"{now_at}{share}{left}", flush=True)
 
         yield on_progress
 

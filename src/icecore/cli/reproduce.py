@@ -1,6 +1,5 @@
 """`icecore reproduce`: the paper's tables and figures as commands."""
 
-import sys
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,7 +10,7 @@ import typer
 
 from icecore.cli.claims import show_claims
 from icecore.cli.options import DEVICE, RUN_PANEL
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table, say, say_aside
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
@@ -127,11 +126,11 @@ def reproduce_command(
         else:
             failures = run_missing(populations, records, runs, device, chosen, progress_of, on_done)
     for failure in failures:
-        print(f"failed: {failure.label}: {failure.reason}", file=sys.stderr)
+        say_aside(f"failed: {failure.label}: {failure.reason}")
     show_claims(experiment_names(names), scale, preset, results, json, format_of(markdown, csv), grid)
     if not json:
         done = counted(len(populations) - len(failures), "population")
-        print(f"{done} in {time.monotonic() - started:.0f} s")
+        say(f"{done} in {time.monotonic() - started:.0f} s")
     if failures:
         raise InputError(
             f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
@@ -149,7 +148,7 @@ def with_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list
     in_need = [name for name in wanted if EXPERIMENTS[name].needs_text and not folder.exists()]
     if in_need and scale is ScaleName.laptop and text is None:
         prepare_stories(folder)
-        print(f"the stories that come with icecore are prepared in {folder}", file=sys.stderr)
+        say_aside(f"the stories that come with icecore are prepared in {folder}")
     elif in_need and list(names) == ["all"]:
         warn(
             f"{' and '.join(in_need)} are left out: there is no {folder}; make it with icecore prepare, or give --text"
@@ -234,13 +233,11 @@ def list_missing(populations: "Sequence[Job]", results: Path, device: str, json:
         seconds = None if bench is None else bench.seconds(population)
         total += seconds or 0.0
         estimate = "" if seconds is None else f", about {seconds:,.0f} s"
-        print(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
+        say(f"{population.label}: {population.seed_steps:,} seed-steps{estimate}")
     known = f", about {counted(round(total / 60), 'minute')}" if total else ""
     if bench is not None and any(bench.seconds(population) is None for population in populations):
         known += ", not counting runs that the bench has no row for"
     seed_steps = sum(one.seed_steps for one in populations)
-    print(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
+    say(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
     if bench is None and populations:
-        print(
-            f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"
-        )
+        say(f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one")

@@ -5,12 +5,16 @@ from pathlib import Path
 import typer
 
 from icecore.errors import require
+from icecore.store.reading import resolved
 
 RUN = typer.Argument(..., metavar="RUN", help="A run's folder, such as runs/needle/0123456789ab.")
+TRUST = typer.Option(
+    False, "--trust", help="Execute the task.py or model.py that came with the run; read it first. Yours need no flag."
+)
 
 
 def require_elsewhere(run: Path, *files: Path | None) -> None:
     """Raise if a file would be written into the run's folder: only training writes there."""
     for file in files:
-        is_within = file is not None and run.resolve() in (file.resolve(), *file.resolve().parents)
+        is_within = file is not None and resolved(run) in (resolved(file), *resolved(file).parents)
         require(not is_within, f"{run} holds only the run: write {file} elsewhere")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json
-from icecore.cli.run_folders import RUN
+from icecore.cli.output import JSON_OPTION, print_json, say, say_aside
+from icecore.cli.run_folders import RUN, TRUST
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def command(
     which: int | None = typer.Option(None, metavar="SEED_OF_RUN", help="Which seed of the run. Default: its first."),
     count: int = typer.Option(1, help="Number of texts."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
     """Continue a prompt with a run of the task language.
@@ -51,7 +52,7 @@ def command(
     sampling = Sampling(temperature, top_p, seed)
     require(is_text(prompt), "--prompt is not UTF-8; give it in UTF-8")
     configure_process()
-    config, population = RunFolder(run).load(pick_device(device))
+    config, population = RunFolder(run, trust).load(pick_device(device))
     task = language_of(config)
     chosen = config.seeds[0] if which is None else which
     index = index_of(chosen, config.seeds)
@@ -74,7 +75,7 @@ def command(
     )
     is_live = sys.stdout.isatty() and count == 1 and not json
     if is_live:
-        print(prompt, end="", flush=True)
+        say(prompt, end="", flush=True)
     texts = written(steps, [TextOfTokens(tokenizer) for _ in range(count)], end_token, is_live)
     samples = [
         {"text": text, "tokens": length, "stopped": reason(ended, length, tokens)} for text, length, ended in texts
@@ -83,9 +84,9 @@ def command(
         print_json({"run": str(run), "seed_of_run": chosen, "prompt": prompt, "samples": samples})
         return
     if not is_live:
-        print(f"\n{END}\n".join(prompt + str(sample["text"]) for sample in samples))
+        say(f"\n{END}\n".join(prompt + str(sample["text"]) for sample in samples))
     for sample in samples:
-        print(f"{sample['tokens']} tokens, stopped by {sample['stopped']}", file=sys.stderr)
+        say_aside(f"{sample['tokens']} tokens, stopped by {sample['stopped']}")
 
 
 def is_text(prompt: str) -> bool:
@@ -111,7 +112,7 @@ def written(
     def add(index: int, piece: str) -> None:
         pieces[index].append(piece)
         if is_live:
-            print(piece, end="", flush=True)
+            say(piece, end="", flush=True)
 
     for step in steps:
         for index, token in enumerate(step):
@@ -123,7 +124,7 @@ def written(
     for index, reader in enumerate(readers):
         add(index, reader.end())
     if is_live:
-        print()
+        say()
     return list(zip(map("".join, pieces), lengths, ended, strict=True))
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, counted, print_json, print_table
+from icecore.cli.output import JSON_OPTION, counted, print_json, print_table, say
 from icecore.cli.sweeps import warn
 from icecore.cli.terminal_table import terminal_width, wrapped
-from icecore.errors import InputError, require
+from icecore.errors import InputError, printable_line, require
 from icecore.reporting.table import Table
 
 
@@ -44,7 +44,8 @@ def command(
     step = rows[-1]["step"] if rows else 0
     for name, text in [*config_lines(config), *(result_lines(result) if result else [unfinished(config, step)])]:
         # A command is to be copied: the terminal wraps it.
-        print(wrapped(text, None if name == "made by" else terminal_width(), f"{name + ':':<11} ", " " * 12))
+        width = None if name == "made by" else terminal_width()
+        say(wrapped(printable_line(text), width, f"{name + ':':<11} ", " " * 12))
 
 
 def runs_below(folder: Path) -> list[Path]:

@@ -1,7 +1,6 @@
 """Flags, progress and warnings shared by the commands that run sweeps or read their records."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
+from icecore.cli.output import say_aside
 from icecore.cli.progress import sweep_progress
-from icecore.errors import unknown_name
+from icecore.errors import printable_line, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Job
@@ -80,7 +80,7 @@ def warn(message: str) -> None:
     """Print a warning on standard error, once."""
     if message not in SAID:
         SAID.add(message)
-        print(f"warning: {message}", file=sys.stderr)
+        say_aside("warning:", printable_line(message))
 
 
 def warn_of_width(width: int, device: str, way_out: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say
 from icecore.cli.settings import clash_of_flags, task_settings
 from icecore.errors import InputError, in_one_line
 from icecore.reporting.table import Table
@@ -60,7 +60,7 @@ def command(
         headings = ("task", "version", "presets", "vocabulary", "length", "baselines")
         title = "Tasks with the preset 'released'; baselines are rules that need no learning"
         print_table(Table(title, headings, rows, (headings[0], "presets", headings[-1])))
-        print("\nicecore tasks TASK shows a task's example and settings.")
+        say("\nicecore tasks TASK shows a task's example and settings.")
 
 
 def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -> dict:
@@ -99,8 +99,8 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     if json:
         print_json(description)
         return
-    print(f"{description['name']}, version {description['version']}\n")
-    print(inspect.getdoc(task_class), end="\n\n")
+    say(f"{description['name']}, version {description['version']}\n")
+    say(inspect.getdoc(task_class), end="\n\n")
     headings = ("flag", *task_class.presets)
     rows = [
         (
@@ -111,11 +111,11 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     ]
     print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings))
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
-    print(f"\nwith {given or 'the preset released'}:")
-    print(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
-    print(f"baselines: {baselines_in_words(description['baselines'])}")
+    say(f"\nwith {given or 'the preset released'}:")
+    say(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
+    say(f"baselines: {baselines_in_words(description['baselines'])}")
     if rejected is not None:
-        print(rejected)
+        say(rejected)
 
 
 def check_one(context: typer.Context, spec: str, json: bool) -> None:
@@ -129,9 +129,9 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
     for finding in itertools.chain(check_task(lambda: make_task(task_class)), [flags]):
         findings.append(finding)
         if not json:
-            print(f"{'ok' if finding.problem is None else 'NO':>3}  {finding.rule}")
+            say(f"{'ok' if finding.problem is None else 'NO':>3}  {finding.rule}")
             if finding.problem is not None:
-                print(f"     {finding.problem}")
+                say(f"     {finding.problem}")
     problems = [finding.problem for finding in findings if finding.problem is not None]
     if json:
         print_json(
@@ -144,7 +144,7 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise InputError(f"{spec} breaks the contract: {problems[0]}{others}")
     if not json:
-        print(f"{spec} meets the contract.")
+        say(f"{spec} meets the contract.")
         rejected = what_is_rejected(make_task(task_class))
         if rejected is not None:
-            print(rejected)
+            say(rejected)

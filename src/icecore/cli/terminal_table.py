@@ -4,10 +4,13 @@ If a table is too wide, its headings break and its columns of prose wrap. If it 
 grid, and each row's values stand below it. Output to a file or a pipe keeps its columns.
 """
 
+import dataclasses
 import os
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from icecore.errors import printable_line
 
 if TYPE_CHECKING:
     from icecore.reporting.table import Table
@@ -17,13 +20,20 @@ INDENT = "    "
 
 
 def print_on_terminal(table: "Table") -> None:
-    """Print the title, the rows and the notes."""
+    """Print the title, the rows and the notes, with control characters shown as text."""
     width = terminal_width()
+    table = printable_table(table)
     print(wrapped(table.title, width))
     columns = fitting_columns(table, width) if width else range(len(table.headings))
     print("\n".join(grid_lines(table, columns, width or PIPED_WIDTH)))
     for note in table.notes:
         print(wrapped(note, width))
+
+
+def printable_table(table: "Table") -> "Table":
+    rows = [tuple(map(printable_line, row)) for row in table.rows]
+    headings, notes = tuple(map(printable_line, table.headings)), tuple(map(printable_line, table.notes))
+    return dataclasses.replace(table, title=printable_line(table.title), headings=headings, rows=rows, notes=notes)
 
 
 def terminal_width() -> int | None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -33,11 +32,11 @@ from icecore.cli.options import (
     WEIGHT_DECAY,
     WIDTH,
 )
-from icecore.cli.output import JSON_OPTION, print_json, print_table
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say, say_aside
 from icecore.cli.progress import training_progress
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
-from icecore.errors import InputError, require
+from icecore.errors import InputError, printable_line, require
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -185,7 +184,7 @@ def command(
         run = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
     if is_first:
         if is_there:
-            print("the run is complete and was not trained again; --overwrite trains it again", file=sys.stderr)
+            say_aside("the run is complete and was not trained again; --overwrite trains it again")
         report(run, json)
 
 
@@ -224,7 +223,7 @@ def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
     roles = ", ".join(dict.fromkeys(specs[name].role for name in trained))
     total = sum(spec.size for spec in specs.values())
     count = sum(specs[name].size for name in trained)
-    print(f"{count:,} parameters train ({roles}), {total - count:,} are frozen", file=sys.stderr)
+    say_aside(f"{count:,} parameters train ({roles}), {total - count:,} are frozen")
 
 
 def find_body(name: str) -> "type[Model]":
@@ -308,6 +307,7 @@ def report(run: "TrainedRun", json: bool) -> None:
     for kind in ("baselines", "loss_baselines"):
         baselines = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
         if baselines or kind == "baselines":
-            print(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
-    print(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
-    print(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}; saved in {run.path}")
+            say(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
+    say(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
+    device = printable_line(result["device"])
+    say(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {device}; saved in {run.path}")

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from icecore.reporting.record_schema import PRECISIONS, is_valid
+from icecore.store.record_schema import PRECISIONS, is_valid
 from icecore.store.records import Record, Records
 
 

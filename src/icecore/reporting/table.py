@@ -5,6 +5,8 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from icecore.errors import printable, printable_line
+
 LEFT, RIGHT = "left", "right"
 
 
@@ -28,19 +30,23 @@ class Table:
     def markdown(self) -> str:
         """Return the table in Markdown, without its title."""
         lines = (self.headings, ("---",) * len(self.headings), *self.rows)
-        return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+        return "\n".join(f"| {' | '.join(map(in_markdown, line))} |" for line in lines)
 
     def _repr_markdown_(self) -> str:
         """Show the table in a notebook."""
-        return f"**{self.title}**\n\n{self.markdown()}" if self.title else self.markdown()
+        return f"**{printable(self.title)}**\n\n{self.markdown()}" if self.title else self.markdown()
 
     def csv(self) -> str:
         """Return the table as comma-separated values with its headings first."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerows([self.headings, *self.rows])
+        writer.writerows([*map(printable, line)] for line in (self.headings, *self.rows))
         return stream.getvalue().rstrip("\n")
 
     def records(self) -> list[Mapping[str, str]]:
         """Return each row by heading."""
         return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
+
+
+def in_markdown(cell: str) -> str:
+    return printable_line(cell).replace("|", "\\|")

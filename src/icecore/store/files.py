@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from icecore.errors import InputError, require
+from icecore.store.reading import MOST_JSON, read_regular, resolved
 from icecore.store.temporary import temporary_beside
 
 
@@ -48,7 +49,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def require_writable(path: Path) -> None:
     """Raise early if a file cannot be written to `path`."""
     require(not path.is_dir(), f"cannot write {path}: it is a folder; name a file")
-    above = next(folder for folder in path.resolve().parents if folder.exists())
+    above = next(folder for folder in resolved(path).parents if folder.exists())
     require(above.is_dir() and os.access(above, os.W_OK), f"cannot write {path}: {above} cannot be written to")
 
 
@@ -102,9 +103,11 @@ def write_json(path: Path, value: object) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path, MOST_JSON).decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
+    except InputError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} cannot be read ({error}); it is damaged or not a file of icecore; delete it, with its folder if "

@@ -9,6 +9,8 @@ from typing import Any
 
 from icecore.errors import InputError
 from icecore.store.agreement import disagreements, in_words
+from icecore.store.reading import MOST_RECORDS, read_regular
+from icecore.store.record_schema import has_numbers_in_range
 
 Record = dict[str, Any]
 RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, still read
@@ -35,11 +37,11 @@ class Records:
 
     def read(self) -> list[Record]:
         """Return all records; skip damaged lines, with a warning that names each."""
-        if not self.path.exists():
-            return []
         found: list[Record] = []
         try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_regular(self.path, MOST_RECORDS).decode("utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
         except OSError as error:
             raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
         for number, line in enumerate(lines, start=1):
@@ -47,6 +49,8 @@ class Records:
                 continue
             try:
                 record = with_new_names(json.loads(line))
+                if not has_numbers_in_range(record):
+                    raise ValueError("out of range")
                 found.append({**record, "run": str(record["run"]), "accuracy": float(record["accuracy"])})
             except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 self.warn(f"{self.path}, line {number} is damaged and skipped")

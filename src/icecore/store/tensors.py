@@ -1,8 +1,9 @@
 """Tensors on disk: safetensors, written atomically, with a checksum verified on reading."""
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from icecore.errors import InputError
 from icecore.store.files import replacing
+from icecore.store.reading import require_regular
 
 Kind = TypeVar("Kind")
 AGAIN = "delete it, and train again (icecore train then needs --resume)"
@@ -55,23 +57,37 @@ def sort_header(path: Path) -> None:
             file.write(text.ljust(length))
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and notes of a file; raise if it is damaged."""
+def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each tensor in a file; only its header is read."""
+    with opened(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a file of tensors; raise if it is missing, damaged or not a file."""
     try:
+        require_regular(path)
         with safetensors.safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            metadata = file.metadata() or {}
+            yield file
     except FileNotFoundError:
         raise InputError(f"there is no file {path}; check the path") from None
     except (OSError, safetensors.SafetensorError) as error:
         raise InputError(f"{path} is damaged ({error}); {AGAIN}") from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return the tensors and notes of a file; raise if it is damaged."""
+    with opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        metadata = file.metadata() or {}
     text = metadata.get("notes", "")
     are_as_written = metadata.get("notes_sha256") in (None, digest_of_text(text))  # older files have none
     if metadata.get("sha256") != digest(tensors.items()) or not are_as_written:
         raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
     try:
         notes = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         notes = None
     if not isinstance(notes, dict):
         raise InputError(f"{path} is damaged: it has no notes; {AGAIN}")

@@ -1,19 +1,18 @@
 """Configuration of a run: task, model, initial parameters, phases and seeds. Frozen and hashed."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from icecore.errors import InputError, require, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, ModelDims, find_model, model_fields, trained_names
-from icecore.tasks import Task, make_task
+from icecore.models import MODELS, SHIPPED, Model, ModelDims, model_fields, trained_names
+from icecore.tasks import TASKS, Task, make_task
 from icecore.training.identity import (
+    COPIES,
     from_json,
-    loadable_name,
     name_of,
     origin_of,
     recorded,
@@ -23,8 +22,12 @@ from icecore.training.identity import (
 )
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
+from icecore.training.run_code import CODE_KEYS, RunCode
 from icecore.training.start import FromSeed, Start
 from icecore.training.training_config import MOST, TrainingConfig
+
+# Called with the model, its dims, what trains in each phase, and the seeds.
+SizeCheck = Callable[[Model, ModelDims, list[str], tuple[int, ...]], None]
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,7 @@ class RunConfig:
             f"seeds must be whole numbers of at least 0, got {list(self.seeds)[:5]}",
         )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
-        require(
-            type(self.dims.n_positions) is int and self.dims.n_positions <= MOST,
-            f"positions must be a whole number of at most {MOST:,}, got {self.dims.n_positions}",
-        )
+        require_positions(self.dims.n_positions)
         require(
             self.dims.n_positions >= self.task.max_length,
             f"the model needs a position for each token: {self.task.name} has sequences of up to "
@@ -157,17 +157,32 @@ class RunConfig:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any], folder: Path | None = None) -> "RunConfig":
-        """Read a config. User-defined tasks and models are loaded from the copies in the run folder."""
+    def from_json(
+        value: dict[str, Any], code: Mapping[str, RunCode] | None = None, check_sizes: SizeCheck | None = None
+    ) -> "RunConfig":
+        """Read a config. User-defined tasks and models are made from `code`, which was checked before.
+
+        `check_sizes` is called before anything of the config's size is allocated.
+        """
         try:
-            task = task_of(value["task"], folder)
+            for kind in COPIES:
+                is_ours = not any(key in value[kind] for key in CODE_KEYS)
+                require(is_ours or kind in (code or {}), f"the run has its own {kind}: load it from its folder")
+            task = task_of(value["task"], (code or {}).get("task"))
+            model = model_of(value["model"], (code or {}).get("model"))
             require("start" not in value, "the run starts from another run, which this version cannot load")
+            require_positions(value["positions"])
+            dims = ModelDims(task.vocab_size, value["positions"])
+            phases = tuple(map(Phase.from_json, value.get("phases", [value])))
+            seeds = tuple(value["seeds"])
+            if check_sizes is not None:
+                check_sizes(model, dims, [phase.trainable for phase in phases], seeds)
             return RunConfig(
                 task=task,
-                model=model_of(value["model"], folder),
-                dims=ModelDims(task.vocab_size, value["positions"]),
-                phases=tuple(map(Phase.from_json, value.get("phases", [value]))),
-                seeds=tuple(value["seeds"]),
+                model=model,
+                dims=dims,
+                phases=phases,
+                seeds=seeds,
                 data_seed=value["data_seed"],
                 precision=value["precision"],
             )
@@ -185,11 +200,20 @@ def numbered(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
 
 
-def task_of(value: Mapping[str, Any], folder: Path | None) -> Task:
+def require_positions(positions: object) -> None:
+    require(
+        type(positions) is int and positions <= MOST,
+        f"positions must be a whole number of at most {MOST:,}, got {positions}",
+    )
+
+
+def task_of(value: Mapping[str, Any], code: RunCode | None) -> Task:
     settings = from_json(value["settings"]) | value.get("where", {})
-    name = loadable_name(value, "task", folder)
-    task = with_target(make_task(name, settings=settings))
-    require_unchanged(value, task, name, "task")
+    if code is None and value["name"] not in TASKS:
+        raise unknown_name("task", str(value["name"]), TASKS)
+    task_class = TASKS[value["name"]] if code is None else code.class_of(value, Task, "task")
+    task = with_target(make_task(task_class, settings=settings))
+    require_unchanged(value, task, "task")
     require(
         task.version == value["version"],
         f"the run was made with version {value['version']} of {task.name}, this is version {task.version}; train again",
@@ -197,13 +221,14 @@ def task_of(value: Mapping[str, Any], folder: Path | None) -> Task:
     return task
 
 
-def model_of(value: Mapping[str, Any], folder: Path | None) -> Model:
-    name = loadable_name(value, "model", folder)
-    if "file" not in value and name not in MODELS:
+def model_of(value: Mapping[str, Any], code: RunCode | None) -> Model:
+    name = value["name"]
+    if code is None and name not in MODELS:
         raise InputError(
             f"the run has the model '{name}', which is none of {', '.join(MODELS)}: register its "
             "class in icecore.models.MODELS, in Python, before loading the run"
         )
-    model = find_model(name)(**from_json(value["settings"]))
-    require_unchanged(value, model, name, "model")
+    model_class = MODELS[name] if code is None else code.class_of(value, Model, "model")
+    model = model_class(**from_json(value["settings"]))
+    require_unchanged(value, model, "model")
     return model

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import icecore
@@ -31,19 +30,11 @@ def from_json(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def loadable_name(value: Mapping[str, Any], kind: str, folder: Path | None) -> str:
-    """Return the name of a task or model; for a user's, `FILE.py:CLASS` of the run's copy, else of the original."""
-    if "file" not in value:
-        return value["name"]
-    copy = None if folder is None else folder / COPIES[kind]
-    return f"{copy if copy is not None and copy.is_file() else value['file']}:{value['class']}"
-
-
-def require_unchanged(value: Mapping[str, Any], made: Task | Model, name: str, kind: str) -> None:
+def require_unchanged(value: Mapping[str, Any], made: Task | Model, kind: str) -> None:
+    """Raise if a class registered in Python is not the one of the run."""
     if value.get("source") != origin_of(made).get("source"):
         raise InputError(
-            f"{name} is not the {kind} of the run: {'the file' if 'file' in value else 'the class'} has changed; "
-            "restore it, or train again"
+            f"{value['name']} is not the {kind} of the run: the class has changed; restore it, or train again"
         )
 
 

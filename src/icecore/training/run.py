@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,8 @@ from icecore.training.population import Population
 from icecore.training.precision import pick_precision
 from icecore.training.presets import preset_dims, preset_training
 from icecore.training.probes import Probe, named_probes
-from icecore.training.run_folder import RunFolder
+from icecore.training.run_code import remember_texts
+from icecore.training.run_folder import RunFolder, texts_of
 from icecore.training.stream import batch_sizes
 from icecore.training.training_config import TrainingConfig
 
@@ -205,7 +206,8 @@ def train_config(
     if folder.is_complete and not overwrite:
         if probes:
             warnings.warn(f"{folder.path} is complete, so its probes are not run; overwrite it", Advice, stacklevel=3)
-        return replace(load_run(folder, device), config=config)
+        return load_run(folder, device, config)
+    remember_texts(texts_of(config))
     if not micro.parallel.is_first:
         return TrainedRun(
             config, *train_run(config, device, intervals, None, with_body, None, micro, probes), folder.path
@@ -213,7 +215,7 @@ def train_config(
     try:
         with folder.begun(config, resume, overwrite):
             if folder.is_complete:  # another process finished it first
-                return replace(load_run(folder, device), config=config)
+                return load_run(folder, device, config)
             trained = train_run(config, device, intervals, folder, with_body, on_progress, micro, probes)
             return TrainedRun(config, *trained, folder.path)
     except Interrupted as error:
@@ -256,14 +258,22 @@ def config_of(
     )
 
 
-def load(path: Path | str, device: str = "auto") -> TrainedRun:
-    """Load a finished run; its frozen body is regenerated from its seeds and checked."""
-    return load_run(RunFolder(Path(path)), pick_device(device))
+def load(path: Path | str, device: str = "auto", trust: bool = False) -> TrainedRun:
+    """Load a finished run; its frozen body is regenerated from its seeds and checked.
+
+    A run of a user's task or model has its code in its folder. It is executed if you trained with it on this machine;
+    otherwise only with `trust`. Read it first.
+    """
+    return load_run(RunFolder(Path(path), trust), pick_device(device))
 
 
-def load_run(folder: RunFolder, device: torch.device) -> TrainedRun:
-    config, population = folder.load(device)
-    return TrainedRun(config, folder.result(), population, list(folder.metrics()), folder.path)
+def load_run(folder: RunFolder, device: torch.device, config: RunConfig | None = None) -> TrainedRun:
+    """Load a finished run; with a `config`, that config's, without executing anything in the folder."""
+    result = folder.result() if folder.is_complete else {}
+    config, population = folder.load(device, config)
+    seeds = list(config.seeds)
+    require(result["seeds"] == seeds, f"the result in {folder.path} is of other seeds than its config: train again")
+    return TrainedRun(config, result, population, list(folder.metrics()), folder.path)
 
 
 def require_sound(config: RunConfig) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,12 +21,16 @@ from icecore.store import (
     write_json,
     write_whole,
 )
+from icecore.store.reading import MOST_RECORDS, read_regular
+from icecore.store.record_schema import problem_of_result
 from icecore.store.records import with_new_names
 from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 from icecore.training.config import RunConfig
-from icecore.training.identity import COPIES, differences, without_place
+from icecore.training.identity import COPIES, differences, name_of, without_place
 from icecore.training.population import Population
 from icecore.training.precision import Precision
+from icecore.training.run_code import code_of_run, require_copies, require_id
+from icecore.training.run_sizes import require_fit, seeds_of
 
 CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "config.json",
@@ -35,25 +40,16 @@ CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
     "result.json",
 )
 FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
-# Keys that the commands read from every result.
-READ = (
-    "accuracy",
-    "loss",
-    "seeds",
-    "baselines",
-    "trained_parameters",
-    "frozen_parameters",
-    "steps",
-    "seconds",
-    "device",
-)
 
 
 class RunFolder:
-    """Files of one run. All writes are atomic, except that metrics are appended line by line."""
+    """Files of one run. All writes are atomic, except that metrics are appended line by line.
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    With `trust`, code that came with the run is executed; otherwise only if this user trained with it here.
+    """
+
+    def __init__(self, path: Path | str, trust: bool = False) -> None:
+        self.path, self.trust = Path(path), trust
 
     @staticmethod
     def of(config: RunConfig, out: Path) -> "RunFolder":
@@ -124,10 +120,9 @@ class RunFolder:
         self.write_config(config)
 
     def write_config(self, config: RunConfig) -> None:
-        for kind, name in COPIES.items():
-            text = getattr(config, kind).source_text
+        for kind, text in texts_of(config).items():
             if text is not None:
-                with write_whole(self.path / name) as stream:
+                with write_whole(self.path / COPIES[kind]) as stream:
                     stream.write(text)
         write_json(self.path / CONFIG, config.as_json())
 
@@ -152,8 +147,11 @@ class RunFolder:
 
     def metrics(self) -> Iterable[dict[str, Any]]:
         """Yield the rows written so far; skip a truncated last line."""
-        path = self.path / METRICS
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []:
+        try:
+            lines = read_regular(self.path / METRICS, MOST_RECORDS).decode("utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines:
             with contextlib.suppress(ValueError, RecursionError):
                 row = json.loads(line)
                 if isinstance(row, dict) and type(row.get("step")) is int:
@@ -192,17 +190,11 @@ class RunFolder:
 
         `half` stores float16, with 11 significant bits: near-ties may be decided differently.
         """
-        config = self.complete_config()
+        config, result = self.complete_config(), self.result()
         missing = [seed for seed in seeds if seed not in config.seeds]
         require(not missing, f"the run has the seeds {list(config.seeds)}, not {missing}")
         chosen = [config.seeds.index(seed) for seed in seeds]
-
-        def of_chosen(row: Mapping[str, Any]) -> dict[str, Any]:
-            return {
-                name: [value[index] for index in chosen] if isinstance(value, list) else value
-                for name, value in row.items()
-            }
-
+        rows = [seeds_of(row, chosen, len(config.seeds)) for row in self.metrics()]
         tensors, notes = load_tensors(self.path / WEIGHTS)
         if half:
             require(
@@ -216,33 +208,47 @@ class RunFolder:
         with filled_whole(kept.path) as path:
             RunFolder(path).write_config(dataclasses.replace(config, seeds=seeds))
             with write_whole(path / METRICS) as stream:
-                stream.writelines(json.dumps(of_chosen(row)) + "\n" for row in self.metrics())
-            save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, of_chosen(notes))
+                stream.writelines(json.dumps(row) + "\n" for row in rows)
+            kept_notes = seeds_of(notes, chosen, len(config.seeds))
+            save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, kept_notes)
             stored = {"weights": "float16"} if half else {}
-            write_json(path / RESULT, of_chosen(self.result()) | stored)
+            write_json(path / RESULT, seeds_of(result, chosen, len(config.seeds)) | stored)
         return kept
 
     def result(self) -> dict[str, Any]:
         """Return the measurements at the end of training."""
         result = read_json(self.path / RESULT)
-        result = with_new_names(result) if isinstance(result, dict) else {}
-        missing = [name for name in READ if name not in result]
-        require(
-            not missing,
-            f"{self.path / RESULT} is damaged, it has no {', '.join(missing)}; delete the folder, and train again",
-        )
+        result = with_new_names(result) if isinstance(result, dict) else result
+        problem = problem_of_result(result)
+        require(problem is None, f"{self.path / RESULT} is damaged: {problem}; delete the folder, and train again")
         return result
 
     def complete_config(self) -> RunConfig:
+        """Return the config of a finished run; raise unless the folder has its name and the weights fit it."""
         if not self.is_begun:
             raise InputError(f"{self.path} is not a run: it has no {CONFIG}")
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         self.remove_leftovers()
+        stored = read_config(self.path)
+        code = code_of_run(stored, self.path, self.trust)
         try:
-            return RunConfig.from_json(self.with_its_data(read_config(self.path)), self.path)
+            config = RunConfig.from_json(
+                self.with_its_data(stored), code, functools.partial(require_fit, self.path / WEIGHTS)
+            )
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
+        for run_id in (name_of(stored), config.run_id):  # also of the settings that it was made with
+            require_id(self.path, run_id)
+        return config
+
+    def require_run_of(self, config: RunConfig) -> None:
+        """Raise unless the folder holds the finished run of this config and of its code, none of which is executed."""
+        if differences(without_place(read_config(self.path)), without_place(config.as_json())):
+            raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
+        require_copies(self.path, texts_of(config))
+        trainables = [phase.trainable for phase in config.phases]
+        require_fit(self.path / WEIGHTS, config.model, config.dims, trainables, config.seeds)
 
     def with_its_data(self, value: Any) -> Any:
         """Return the config; data paths that do not exist from here are looked up from the folders above the run."""
@@ -256,22 +262,21 @@ class RunFolder:
                 where[name] = next((str(path) for path in above if path.exists()), place)
         return {**value, "task": {**value["task"], "where": where}}
 
-    def load(self, device: torch.device) -> tuple[RunConfig, Population]:
-        """Return the run's config and trained population; the frozen body is regenerated and checked."""
-        config = self.complete_config()
+    def load(self, device: torch.device, config: RunConfig | None = None) -> tuple[RunConfig, Population]:
+        """Return the run's config and trained population; the frozen body is regenerated and checked.
+
+        With a `config`, the run must be that config's, and nothing in the folder is executed.
+        """
+        if config is None:
+            config = self.complete_config()
+        else:
+            self.require_run_of(config)
         tensors, notes = load_tensors(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(
             config.model, config.dims, config.seeds, config.trainable, device, precision, initial=config.initial
         )
         trained = config.trained_names
-        for name in trained:
-            shape = (len(config.seeds), *population.specs[name].shape)
-            if name not in tensors or tuple(tensors[name].shape) != shape:
-                raise InputError(
-                    f"{self.path / WEIGHTS} does not fit {CONFIG}: {name} is not of shape {shape}; "
-                    "one of them was changed: train again with --overwrite"
-                )
         population.load(tensors)
         made = body_digests(population, trained)
         digests = noted(self.path / WEIGHTS, notes, "body_sha256", list)
@@ -280,10 +285,15 @@ class RunFolder:
             if ours != stored:
                 raise InputError(
                     f"the frozen body of seed {seed} regenerated here (SHA-256 {ours[:12]}) is not that of {self.path} "
-                    f"({stored[:12]}): torch versions differ in their random numbers; use the versions in "
+                    f"({str(stored)[:12]}): torch versions differ in their random numbers; use the versions in "
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
+
+
+def texts_of(config: RunConfig) -> dict[str, str | None]:
+    """Return the texts of the user's task and model by kind, None for ours."""
+    return {kind: getattr(config, kind).source_text for kind in COPIES}
 
 
 def read_config(folder: Path) -> dict[str, Any]:

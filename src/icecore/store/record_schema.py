@@ -1,10 +1,8 @@
-"""The schema of stored records: a damaged record is skipped, not half read."""
+"""The schema of stored results and records: a damaged one is refused or skipped, not half read."""
 
 import math
 from collections.abc import Callable
 from typing import Any
-
-from icecore.store.records import Record
 
 PRECISIONS = ("fp32", "tf32", "bf16")  # most exact first; as in `training.Precision`, which imports torch
 CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in ("", "_per_trained", "_per_parameter"))
@@ -12,6 +10,26 @@ CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_share(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+def is_duration(value: Any) -> bool:
+    return is_number(value) and value >= 0
+
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def is_positive_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def has_shares(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_share, value.values()))
 
 
 def has_numbers(value: Any, names: tuple[str, ...] = ()) -> bool:
@@ -24,7 +42,7 @@ def is_curve(value: Any) -> bool:
     steps, accuracy = value.get("steps"), value.get("accuracy")
     if not isinstance(steps, list) or not isinstance(accuracy, list):
         return False
-    return len(steps) == len(accuracy) > 0 and all(map(is_number, steps + accuracy))
+    return len(steps) == len(accuracy) > 0 and all(map(is_number, steps)) and all(map(is_share, accuracy))
 
 
 def is_config(value: Any) -> bool:
@@ -55,18 +73,26 @@ def has_dicts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
+NUMBERS: dict[str, Callable[[Any], bool]] = {  # of one seed
+    **dict.fromkeys(("accuracy", "train_accuracy", "exact_match", "digit_accuracy"), is_share),
+    **dict.fromkeys(("loss", "best_loss", "loss_per_byte"), is_number),
+    "best_step": is_positive_count,
+}
+SHARED: dict[str, Callable[[Any], bool]] = {  # by all seeds that trained together
+    **dict.fromkeys(("steps", "trained_parameters", "threads"), is_positive_count),
+    "frozen_parameters": is_count,
+    "seconds": is_duration,
+    "baselines": has_shares,
+    "loss_baselines": has_numbers,
+    **dict.fromkeys(("device", "commit", "source", "command", "weights"), lambda value: isinstance(value, str)),
+    "versions": lambda value: isinstance(value, dict),
+}
 KINDS: dict[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        (
-            *("accuracy", "train_accuracy", "exact_match", "loss", "best_loss", "loss_per_byte"),
-            *("seconds", "steps", "trained_parameters", "frozen_parameters"),
-        ),
-        is_number,
-    ),
-    **dict.fromkeys(("setting", "device"), lambda value: isinstance(value, str)),
-    **dict.fromkeys(("baselines", "loss_baselines"), has_numbers),
-    "seeds_at_once": lambda value: type(value) is int and value >= 1,
-    "seed": lambda value: type(value) is int,
+    **NUMBERS,
+    **SHARED,
+    "setting": lambda value: isinstance(value, str),
+    "seeds_at_once": is_positive_count,
+    "seed": is_count,
     "config": is_config,
     "capacity": lambda value: has_numbers(value, CAPACITIES),
     "curve": is_curve,
@@ -81,7 +107,8 @@ REQUIRED_OF_RUNS = {  # beside baselines; records of activations have `variance`
 }
 
 
-def is_valid(record: Record) -> bool:
+def is_valid(record: dict[str, Any]) -> bool:
+    """Tell whether a record has all that reports read, in range."""
     if not all(name in record for name in REQUIRED):
         return False
     if not all(test(record[name]) for name, test in KINDS.items() if name in record):
@@ -95,3 +122,36 @@ def is_valid(record: Record) -> bool:
         return True
     has_sizes = all(type(settings.get(name)) is int for name in ("width", "layers"))
     return has_sizes and isinstance(task["settings"].get("digest"), str)
+
+
+def has_numbers_in_range(record: dict[str, Any]) -> bool:
+    """Tell whether every number of a record that has a range is in it."""
+    return all(is_right(record[name]) for name, is_right in NUMBERS.items() if name in record)
+
+
+# Keys of every result.
+REQUIRED_OF_RESULTS = (
+    *("accuracy", "loss", "seeds", "baselines", "trained_parameters", "frozen_parameters", "steps", "seconds"),
+    "device",
+)
+
+
+def problem_of_result(result: Any) -> str | None:
+    """Return what is wrong with a run's result, or None. Its lists have one entry per seed."""
+    if not isinstance(result, dict):
+        return "it is not a JSON object"
+    missing = [name for name in REQUIRED_OF_RESULTS if name not in result]
+    if missing:
+        return f"it has no {', '.join(missing)}"
+    seeds = result["seeds"]
+    if not isinstance(seeds, list) or not all(map(is_count, seeds)):
+        return "its seeds are not a list of whole numbers"
+    for name, value in result.items():
+        if name in NUMBERS or isinstance(value, list):
+            if not isinstance(value, list) or len(value) != len(seeds):
+                return f"{name} is not a list with one entry per seed"
+            if not all(map(NUMBERS.get(name, is_number), value)) and name != "seeds":
+                return f"{name} has a value out of its range"
+        elif name in SHARED and not SHARED[name](value):
+            return f"{name} is {value!r}"[:200]
+    return None
