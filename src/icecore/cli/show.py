@@ -101,7 +101,8 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
 def unfinished(config: dict[str, Any], step: int) -> tuple[str, str]:
     from icecore.training.run_folder import phases_of
 
-    steps = sum(phase["optimization"].get("steps", 0) for phase in phases_of(config))
+    counts = [phase["optimization"].get("steps", 0) for phase in phases_of(config)]
+    steps = sum(count for count in counts if type(count) is int)
     return "unfinished", f"{step:,} of {steps:,} steps logged; the same icecore train with --resume continues it"
 
 

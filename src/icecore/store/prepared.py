@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from icecore.errors import InputError, require
 from icecore.store.files import read_json
+from icecore.store.reading import require_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,13 +54,15 @@ class PreparedText:
         path = self.folder / name
         way_out = "prepare the text again with --overwrite"
         try:
+            require_regular(path)
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:
             raise InputError(f"{path} is missing; {way_out}") from None
         except (OSError, ValueError, EOFError) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"{path} is damaged ({reason}); {way_out}") from error
-        is_right = values.ndim == 1 and np.issubdtype(values.dtype, np.unsignedinteger) and len(values) == length
+        is_right = isinstance(values, np.ndarray) and values.ndim == 1  # not an archive of several
+        is_right = is_right and np.issubdtype(values.dtype, np.unsignedinteger) and len(values) == length
         require(is_right, f"{path} is not the array of {length:,} tokens that {MANIFEST} names; {way_out}")
         return values
 
@@ -84,6 +87,8 @@ def checked(text: PreparedText) -> PreparedText:
     sizes = (text.vocabulary, text.end_token, *(int(text.manifest["splits"][split]["tokens"]) for split in SPLITS))
     if not isinstance(text.digest, str) or min(sizes) < 0:
         raise TypeError("digest or sizes")
+    if text.end_token >= text.vocabulary:
+        raise TypeError("end_token")
     return text
 
 

@@ -18,6 +18,7 @@ from icecore.tasks.plain import RELEASED_SEED, PlainTask, require_test_size
 
 TargetInit = Literal["released", "text", "appendix"]
 TARGET_INITS: tuple[TargetInit, ...] = ("released", "text", "appendix")
+WIDEST_TARGET = 4_096  # 2.4 GB of weights
 FRESH_INPUTS = 4_000  # for the baselines that need the target's outputs
 Target = Callable[[Int64[Tensor, "batch seq"]], Float[Tensor, "batch vocab"]]
 
@@ -50,6 +51,10 @@ class Imitation(PlainTask):
         require(
             self.target_width >= 2 and self.target_width % 2 == 0,
             f"target_width must be even, for the target's 2 heads, got {self.target_width}",
+        )
+        require(
+            self.target_width <= WIDEST_TARGET,
+            f"target_width must be at most {WIDEST_TARGET:,}, got {self.target_width:,}",
         )
         require_choices(self)
         require_test_size(self.test_size)

@@ -30,7 +30,7 @@ class ModularAddition(PairTask):
         pairs = self.modulus**2
         require(math.isfinite(self.train_fraction), f"train_fraction must be finite, got {self.train_fraction}")
         require(
-            1 <= int(self.train_fraction * pairs) < pairs,
+            self.train_fraction < 1 and 1 <= int(self.train_fraction * pairs) < pairs,
             f"train_fraction must leave items to train on and to test on: of {pairs} pairs, "
             f"{self.train_fraction} leaves none for one of them",
         )

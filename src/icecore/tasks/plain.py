@@ -13,6 +13,7 @@ from icecore.errors import require
 from icecore.store import ADDED_LATER
 from icecore.tasks.base import Batch, Item, Task
 
+MOST_TEST_ITEMS = 1_000_000  # about a minute to draw
 RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it
 
 
@@ -96,3 +97,4 @@ def plain_test_set(task: PlainTask) -> Batch:
 
 def require_test_size(test_size: int) -> None:
     require(test_size >= 1, f"test_size must be at least 1, got {test_size}")
+    require(test_size <= MOST_TEST_ITEMS, f"test_size must be at most {MOST_TEST_ITEMS:,}, got {test_size:,}")

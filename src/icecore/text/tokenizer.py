@@ -9,6 +9,7 @@ import numpy as np
 
 from icecore.errors import InputError
 from icecore.store.prepared import TOKENIZER
+from icecore.store.reading import require_regular
 from icecore.text.formats import END
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def load_tokenizer(folder: Path) -> "Tokenizer":
     from tokenizers import Tokenizer
 
     path = folder / TOKENIZER
-    if not path.exists():
-        raise InputError(f"{path} is missing; prepare the text again with --overwrite")
+    try:
+        require_regular(path)
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; prepare the text again with --overwrite") from None
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing narrower

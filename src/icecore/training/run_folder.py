@@ -298,7 +298,10 @@ def texts_of(config: RunConfig) -> dict[str, str | None]:
 
 def read_config(folder: Path) -> dict[str, Any]:
     config = read_json(folder / CONFIG)
-    is_config = isinstance(config, dict) and all(isinstance(config.get(part), dict) for part in COPIES)
+    is_config = isinstance(config, dict) and isinstance(config.get("seeds", []), list)
+    is_config = is_config and all(
+        isinstance(config.get(part), dict) and isinstance(config[part].get("settings", {}), dict) for part in COPIES
+    )
     is_config = is_config and all(isinstance(phase.get("optimization"), dict) for phase in phases_of(config))
     require(is_config, f"{folder / CONFIG} is damaged: it is not the config of a run; delete the folder")
     return config
