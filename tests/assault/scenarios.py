@@ -1,0 +1,188 @@
+"""Commands that write files, each with what it starts from, and what it must leave in the end."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assault.runner import Disturbance, Outcome, call
+
+TINY = "--max-pairs 3 --values 20 --vocabulary 40 --test-size 60 --width 16 --init matched --seeds 2 --batch 16".split()
+TINY += "--lr 0.01 --warmup-steps 4 --evaluate-every 20 --device cpu".split()
+TRAIN = ["train", "needle", *TINY, "--steps", "40", "--checkpoint-every", "4"]
+LANGUAGE = "train language --folder text --window 16 --width 16 --steps 12 --batch 8 --device cpu".split()
+COMPARE = "--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --widths 8 --seeds 2 --steps 12 --batch 16".split()
+PAPER = Path(__file__).parents[2] / "results"
+# Times, machines and other things that differ between two runs of the same.
+CIRCUMSTANCES = {"seconds", "device", "versions", "commit", "source", "command", "seeds_at_once", "threads", "host"}
+ALREADY = ("already", "is not empty", "exists")  # a command that was killed after its last change says so
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A command, the folders of the stock that it starts from, and what its process needs."""
+
+    name: str
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    prepare: Callable[[], object] | None = None
+    is_slow: bool = False
+
+
+def tiny_sweep() -> None:
+    """Make the laptop scale tiny, in this process."""
+    import tiny_sweep  # noqa: F401
+
+
+def scenarios(stock: "Stock") -> list[Scenario]:
+    run = str(stock.run.relative_to(stock.folder))
+    figure = ("figure", "init", "--results", str(PAPER), "--out", "init.png")
+    reproduce = "reproduce table2 --seeds 2 --device cpu --only needle --results results --runs runs".split()
+    inside = ("--what", "variance,attention", "--figures", "figures", "--out", "inside.json")
+    return [
+        Scenario("train", (*TRAIN, "--out", "runs")),
+        Scenario("train --resume", (*TRAIN, "--out", "begun", "--resume"), ("begun",)),
+        Scenario("train --overwrite", (*TRAIN, "--out", "runs", "--overwrite"), ("runs",)),
+        Scenario("train --with-body", (*TRAIN, "--out", "runs", "--with-body")),
+        Scenario("train --phases", ("train", "needle", *TINY, "--phases", "embeddings:16,all:16", "--out", "runs")),
+        Scenario("train language", (*LANGUAGE, "--out", "runs"), ("text",)),
+        Scenario("compare", ("compare", "needle", *COMPARE, "--device", "cpu", "--out", "sweep")),
+        Scenario("reproduce", tuple(reproduce), prepare=tiny_sweep, is_slow=True),
+        Scenario("prepare", ("prepare", "stories", "--vocabulary", "280", "--out", "text")),
+        Scenario(
+            "prepare --overwrite",
+            ("prepare", "stories", "--vocabulary", "290", "--out", "text", "--overwrite"),
+            ("text",),
+        ),
+        Scenario("extract", ("extract", run, "--seeds", "1", "--out", "extracted"), ("runs",)),
+        Scenario("export", ("export", run, "exported"), ("runs",), is_slow=True),
+        Scenario("evaluate --errors", ("evaluate", run, "--errors", "wrong.jsonl", "--device", "cpu"), ("runs",)),
+        Scenario("analyze --figures", ("analyze", run, *inside, "--device", "cpu"), ("runs",), is_slow=True),
+        Scenario("figure", figure, is_slow=True),
+        Scenario("results merge", ("results", "merge", "sweep", "--results", "results"), ("sweep", "results")),
+        Scenario("data", ("data", "needle", "--max-pairs", "3", "--count", "300", "--out", "items.jsonl")),
+    ]
+
+
+class Stock:
+    """Folders that trials start from: finished and stopped runs, a prepared text, records of two machines."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.must(*TRAIN, "--out", "runs")
+        self.must("prepare", "stories", "--vocabulary", "280", "--out", "text")
+        self.must("compare", "needle", *COMPARE, "--trainable", "embeddings", "--device", "cpu", "--out", "sweep")
+        self.must("compare", "needle", *COMPARE, "--trainable", "unembed", "--device", "cpu", "--out", "results")
+        self.must(*LANGUAGE, "--out", "runs")
+        (self.run,) = folder.glob("runs/needle/*")
+        (self.language_run,) = folder.glob("runs/language/*")
+        half = call([*TRAIN, "--out", "begun"], folder, Disturbance(signal.SIGKILL, at_event=40))
+        assert half.code == -signal.SIGKILL, half
+        assert list(folder.glob("begun/*/*/checkpoint.safetensors"))
+
+    def must(self, *arguments: str) -> None:
+        outcome = call(arguments, self.folder)
+        assert outcome.code == 0, (arguments, outcome)
+
+    def put(self, names: Sequence[str], into: Path) -> Path:
+        """Copy these folders into a new one."""
+        into.mkdir()
+        for name in names:
+            shutil.copytree(self.folder / name, into / name)
+        return into
+
+
+def run_again(scenario: Scenario, folder: Path) -> Outcome:
+    """Do what a user does after a crash: the same command, with --resume if it asks for that."""
+    command = [word for word in scenario.command if word != "--resume"]
+    outcome = call(command, folder, Disturbance(prepare=scenario.prepare))
+    if outcome.code == 2 and "add --resume" in outcome.err:
+        outcome = call([*command, "--resume"], folder, Disturbance(prepare=scenario.prepare))
+    return outcome
+
+
+def recovered(scenario: Scenario, folder: Path, wanted: dict[str, str]) -> list[str]:
+    """Run the command again; return what then differs from an undisturbed run, leftovers too."""
+    outcome = run_again(scenario, folder)
+    is_done = outcome.code == 2 and any(word in outcome.err for word in ALREADY)
+    found = [f"again: {fault}" for fault in outcome.faults((0, 2) if is_done else (0,))]
+    return found + (differences(facts_of(folder), wanted) if not found else [])
+
+
+def differences(found: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    names = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    kinds = {(True, False): "left behind", (False, True): "missing", (True, True): "other content"}
+    return [f"{kinds[name in found, name in wanted]}: {name}" for name in names]
+
+
+def facts_of(folder: Path) -> dict[str, str]:
+    """Return a digest of every file, without what may differ between two runs of the same."""
+    return {
+        str(path.relative_to(folder)): digest_of(path)
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir() and "locks" not in path.parts
+    }
+
+
+def digest_of(path: Path) -> str:
+    if path.name == "metrics.jsonl":
+        return "written at moments that depend on time"
+    content = path.read_bytes()
+    if path.suffix in (".json", ".jsonl") and path.name != "tokenizer.json":
+        lines = [content] if path.suffix == ".json" else content.splitlines()
+        content = json.dumps([stripped(json.loads(line)) for line in lines], sort_keys=True).encode()
+    if path.suffix == ".safetensors":
+        content = repr(tensors_of(path)).encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def tensors_of(path: Path) -> Any:
+    """Return name, type, shape and bytes of every tensor."""
+    import safetensors
+
+    with safetensors.safe_open(path, framework="np") as file:
+        each = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    return [
+        (name, value.dtype, value.shape, hashlib.sha256(value.tobytes()).hexdigest()) for name, value in each.items()
+    ]
+
+
+def stripped(value: Any) -> Any:
+    if isinstance(value, list):
+        return [stripped(each) for each in value]
+    if isinstance(value, dict):
+        return {key: stripped(each) for key, each in value.items() if key not in CIRCUMSTANCES}
+    return value
+
+
+def half_written(folder: Path) -> list[str]:
+    """Return the visible files that are not whole. Lines that were being appended are skipped by every reader."""
+    import numpy
+
+    found = []
+    for path in folder.rglob("*"):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts) or path.is_dir():
+            continue
+        try:
+            if path.suffix == ".json":
+                json.loads(path.read_bytes())
+            elif path.suffix == ".safetensors":
+                tensors_of(path)
+            elif path.suffix == ".npy":
+                numpy.load(path)
+            elif path.suffix == ".png":
+                assert path.read_bytes().endswith(b"IEND\xaeB`\x82")
+        except Exception:
+            found.append(f"half-written: {path.relative_to(folder)}")
+    return found
+
+
+def clear(folder: Path) -> None:
+    if os.environ.get("ICECORE_ASSAULT_KEEP") is None:
+        shutil.rmtree(folder)
