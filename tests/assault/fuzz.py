@@ -1,40 +1,75 @@
 """Call the command line with absurd flags and values, drawn from its own parameters."""
 
+import enum
+import inspect
 import os
 import random
-import shlex
+import typing
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from assault.runner import Disturbance, Outcome, Trial, call, warm
-from assault.scenarios import COMPARE, LANGUAGE, PAPER, TINY, Stock, clear
+import typer
+
+from assault.runner import Disturbance, Outcome, Trial, call, shown, warm
+from assault.scenarios import COMPARE, LANGUAGE, REPOSITORY, TINY, Stock, clear
 
 KIND = "fuzz"
 MOST_MEMORY = 4 * 2**30
 LIMIT_SECONDS = 5.0
 NUMBERS = ["0", "-1", "1", "2", "3", "7", "8", "64", "1000", "2147483648", "9223372036854775808", "1" + "0" * 30]
 NUMBERS += ["1e3", "1.5", "-0.0", "1e-320", "1e308", "1e400", "nan", "inf", "-inf", "0x10", "1_000", "٣", "1,2", "0,0"]
-TEXTS = ["", " ", "a", "all", "none", "None", "null", "true", "[]", "{}", "--", "-", "-h", "--help", "=", "\\", "'", "🐦"]
+TEXTS = [
+    "",
+    " ",
+    "a",
+    "all",
+    "none",
+    "None",
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "--",
+    "-",
+    "-h",
+    "--help",
+    "=",
+    "\\",
+    "'",
+    "🐦",
+]
 TEXTS += ["a b", "a\nb", "\x1b[31mred", "\u202eevil", "\udcff", "ä" * 300, "x" * 100_000, "%s%n", "$(id)", "../../x"]
-TEXTS += ["embeddings", "embeddings:5,all:5", "all:5:nan", "needle", "language", "lstm", "linearized", "released", "fig7"]
+TEXTS += [
+    "embeddings",
+    "embeddings:5,all:5",
+    "all:5:nan",
+    "needle",
+    "language",
+    "lstm",
+    "linearized",
+    "released",
+    "fig7",
+]
 PATHS = [".", "..", "empty", "loop", "pipe", "null", "full", "zero", "broken.py", "task.py", "task.py:Reversal", "text"]
 PATHS += ["runs", "sweep", "note.txt", "note.txt/x", "empty/new/deep", "binary.json", "~", "a\nb", "x" * 300, "out.png"]
 EXITS = (0, 2)
 INTERRUPTED = 130
+NOT_HERE = ("executor", "address")  # a cluster has tests of its own
 
 
 def fuzz(folder: Path, count: int, seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
     """Yield calls that were made wrong in one to four places."""
     warm(with_huggingface=with_slow)
     stock = Stock(folder / "stock")
-    valid = {" ".join(name): words for name, words in valid_calls(stock)}
-    chosen = [name for name in valid if name in names or (not names and (with_slow or name not in SLOW))]
-    known = {name: options_of(name.split()) for name in chosen}
+    valid = [
+        (name, words)
+        for name, words in valid_calls(stock)
+        if name in names or (not names and (with_slow or name not in SLOW))
+    ]
+    known = {name: options_of(name) for name, _ in valid}
     for number in range(count):
         chance = random.Random(f"{seed} {number}")
-        name = chosen[number % len(chosen)]
-        words = list(valid[name])
+        name, words = valid[number % len(valid)]
         for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
             words = mutated(words, known[name], chance)
         yield one_call(name, [*name.split(), *words], stock, folder / f"call-{number}", f"seed {seed}, trial {number}")
@@ -43,60 +78,59 @@ def fuzz(folder: Path, count: int, seed: int, names: Sequence[str] = (), with_sl
 SLOW = ("bench", "demo", "reproduce", "targets", "export", "figure", "claims")
 
 
-def valid_calls(stock: Stock) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+def valid_calls(stock: Stock) -> Iterator[tuple[str, list[str]]]:
     """Yield a valid call for each command, as its name and the other words."""
     run, language_run = (str(path.relative_to(stock.folder)) for path in (stock.run, stock.language_run))
-    yield ("train",), ["needle", *TINY, "--steps", "3", "--out", "new"]
-    yield ("compare",), ["needle", *COMPARE, "--trainable", "embeddings", "--out", "new"]
-    yield ("show",), [run]
-    yield ("evaluate",), [run, "--by-length", "--errors", "wrong.jsonl"]
-    yield ("analyze",), [run, "--what", "variance,attention", "--items", "20", "--out", "inside.json"]
-    yield ("sample",), [language_run, "--tokens", "5", "--prompt", "Mia"]
-    yield ("tasks",), ["needle"]
-    yield ("data",), ["needle", "--count", "20", "--out", "items.jsonl"]
-    yield ("prepare",), ["mine", "--from", "note.txt", "--vocabulary", "280", "--out", "new"]
-    yield ("extract",), [run, "--seeds", "1", "--out", "new"]
-    yield ("export",), [run, "new"]
-    yield ("reproduce",), ["table1", "--only", "needle, Random", "--dry-run", "--results", "new"]
-    yield ("claims",), ["table1", "--results", str(PAPER)]
-    yield ("figure",), ["init", "--results", str(PAPER), "--out", "init.png"]
-    yield ("results", "merge"), ["sweep", "--results", "results"]
-    yield ("train",), [*LANGUAGE[1:], "--out", "new"]
-    yield ("targets",), ["--seeds", "1"]
-    yield ("bench",), ["--what", "data", "--task", "needle"]
-    yield ("demo",), ["--out", "new"]
+    yield "train", ["needle", *TINY, "--steps", "3", "--out", "new"]
+    yield "compare", ["needle", *COMPARE, "--trainable", "embeddings", "--out", "new"]
+    yield "show", [run]
+    yield "evaluate", [run, "--by-length", "--errors", "wrong.jsonl"]
+    yield "analyze", [run, "--what", "variance,attention", "--items", "20", "--out", "inside.json"]
+    yield "sample", [language_run, "--tokens", "5", "--prompt", "Mia"]
+    yield "tasks", ["needle"]
+    yield "data", ["needle", "--count", "20", "--out", "items.jsonl"]
+    yield "prepare", ["mine", "--from", "note.txt", "--vocabulary", "280", "--out", "new"]
+    yield "extract", [run, "--seeds", "1", "--out", "new"]
+    yield "export", [run, "new"]
+    yield "reproduce", ["table1", "--only", "needle, Random", "--dry-run", "--results", "new"]
+    yield "claims", ["table1", "--results", "paper"]
+    yield "figure", ["init", "--results", "paper", "--out", "init.png"]
+    yield "results merge", ["sweep", "--results", "results"]
+    yield "train", [*LANGUAGE[1:], "--out", "new"]
+    yield "targets", ["--seeds", "1"]
+    yield "bench", ["--what", "data", "--task", "needle"]
+    yield "demo", ["--out", "new"]
 
 
-def options_of(name: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return the flags of a command, each with its type, or None for a flag without a value."""
-    from typer.main import get_command
-
-    from icecore.cli import app
+def options_of(name: str) -> list[tuple[str, type]]:
+    """Return the flags of a command, each with the type of its value; those of bool have none."""
+    from icecore.cli import COMMANDS, WITH_TASK_SETTINGS, claims
     from icecore.tasks import TASKS
     from icecore.tasks.loading import setting_fields
 
-    command: Any = get_command(app)
-    for word in name:
-        command = command.commands[word]
-    found = [
-        (flag, None if getattr(each, "is_flag", False) else each.type)
-        for each in command.params
-        for flag in each.opts
-        if flag.startswith("--") and flag not in ("--executor", "--address")  # a cluster has tests of its own
-    ]
-    if command.ignore_unknown_options:
+    functions = {"results merge": claims.merge_command}
+    for commands in COMMANDS.values():
+        functions |= commands
+    hints = typing.get_type_hints(functions[name])
+    found = []
+    for parameter in inspect.signature(functions[name]).parameters.values():
+        if isinstance(parameter.default, typer.models.OptionInfo) and parameter.name not in NOT_HERE:
+            flags = parameter.default.param_decls or [f"--{parameter.name.replace('_', '-')}"]
+            kinds = [hints[parameter.name], *typing.get_args(hints[parameter.name])]
+            found.append((flags[0], next(kind for kind in kinds if isinstance(kind, type) and kind is not list)))
+    if name in WITH_TASK_SETTINGS:
         fields = {field.name for task in TASKS.values() for field in setting_fields(task)}
-        found += [(f"--{field.replace('_', '-')}", "setting") for field in sorted(fields)]
+        found += [(f"--{field.replace('_', '-')}", int) for field in sorted(fields)]
     return found
 
 
-def mutated(words: list[str], options: Sequence[tuple[str, Any]], chance: random.Random) -> list[str]:
+def mutated(words: list[str], options: Sequence[tuple[str, type]], chance: random.Random) -> list[str]:
     """Return the words with one mistake."""
     place = chance.randrange(len(words)) if words else 0
     kind = chance.choice(("option", "option", "option", "value", "value", "drop", "twice", "letter", "swap"))
     if kind == "option" or not words:
         flag, type_of = chance.choice(options)
-        given = [flag] if type_of is None else [flag, value_for(type_of, chance)]
+        given = [flag] if type_of is bool else [flag, value_for(type_of, chance)]
         return [*words[:place], *given, *words[place:]] if chance.random() < 0.1 else [*words, *given]
     if kind == "value":
         return [*words[:place], value_for(None, chance), *words[place + 1 :]]
@@ -106,27 +140,22 @@ def mutated(words: list[str], options: Sequence[tuple[str, Any]], chance: random
         return [*words[:place], words[place], *words[place:]]
     if kind == "swap":
         other = chance.randrange(len(words))
+        words = list(words)
         words[place], words[other] = words[other], words[place]
         return words
-    letters = list(words[place])
-    letters[chance.randint(0, len(letters)) :][:1] = [chance.choice("0-=,.:/ \x1bé\udc80")]
-    position = chance.randint(0, len(letters))
-    return [*words[:place], "".join(letters[:position] + [chance.choice("0-=,.:/ é")] + letters[position:])]
+    position = chance.randint(0, len(words[place]))
+    letter = chance.choice("0-=,.:/ \x1bé\udc80")
+    word = words[place][:position] + letter + words[place][position + chance.randint(0, 1) :]
+    return [*words[:place], word, *words[place + 1 :]]
 
 
-def value_for(type_of: Any, chance: random.Random) -> str:
+def value_for(kind: type | None, chance: random.Random) -> str:
     """Return a value that mostly has the type, and mostly is absurd."""
-    if chance.random() < 0.15:
-        type_of = None
-    choices = getattr(type_of, "choices", None)
-    if choices and chance.random() < 0.7:
-        return str(getattr(chance.choice(list(choices)), "value", chance.choice(list(choices))))
-    name = getattr(type_of, "name", type_of)
-    if name in ("integer", "integer range", "float", "float range", "int", "setting") and chance.random() < 0.85:
-        return chance.choice(NUMBERS)
-    if name in ("path", "file", "filename", "directory"):
-        return chance.choice(PATHS)
-    return chance.choice([*NUMBERS, *TEXTS, *PATHS])
+    if kind is None or chance.random() < 0.15:
+        return chance.choice([*NUMBERS, *TEXTS, *PATHS])
+    if issubclass(kind, enum.Enum):
+        return str(chance.choice(list(kind)).value)
+    return chance.choice(NUMBERS if issubclass(kind, int | float) else PATHS if issubclass(kind, Path) else TEXTS)
 
 
 def furnish(place: Path) -> None:
@@ -139,16 +168,15 @@ def furnish(place: Path) -> None:
     (place / "note.txt").write_text("One cat sat.\n<|endoftext|>\nTwo dogs ran.\n<|endoftext|>\n" * 20)
     (place / "broken.py").write_text("def (")
     (place / "binary.json").write_bytes(bytes(range(256)))
-    (place / "task.py").write_text((PAPER.parent / "examples" / "reversal.py").read_text())
+    (place / "task.py").write_text((REPOSITORY / "examples" / "reversal.py").read_text())
 
 
 def one_call(name: str, words: list[str], stock: Stock, place: Path, again: str) -> Trial:
-    stock.put(("runs", "text", "sweep", "results"), place)
+    stock.put(("runs", "text", "sweep", "results", "paper"), place)
     furnish(place)
     outcome = call(words, place, Disturbance(most_memory=MOST_MEMORY), LIMIT_SECONDS)
     clear(place)
-    shown = shlex.join(word if len(word) < 400 else f"{word[:20]}..." for word in words)
-    return Trial(KIND, name, f"{again}: icecore {shown.encode(errors='backslashreplace').decode()}", failures_of(outcome))
+    return Trial(KIND, name, f"{again}: icecore {shown(words)}", failures_of(outcome))
 
 
 def failures_of(outcome: Outcome) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def kill(
     chosen = signal.SIGKILL if chance.random() < 0.75 else chance.choice(GENTLE)
     is_fresh = number % FRESH_EVERY == FRESH_EVERY - 1 and scenario.prepare is None
     by_event = chance.random() < 0.6 and usual.events > 0 and not is_fresh
-    event = chance.randint(1, usual.events) if by_event else None
+    event = drawn_event(usual.events, chance) if by_event else None
     moment = None if by_event else chance.uniform(0.0, 1.05 * usual.seconds)
     stock.put(scenario.needs, place)
     if is_fresh:
@@ -76,6 +76,14 @@ def kill(
         clear(place)
     again = f"seed {seed}, trial {number}: icecore {' '.join(scenario.command)}, {chosen.name} {when}"
     return Trial(KIND, scenario.name, again, tuple(failures))
+
+
+def drawn_event(count: int, chance: random.Random) -> int:
+    """Return the number of a change: half of them among the first and the last few, where most is at stake."""
+    few = min(8, count)
+    return chance.choice(
+        (chance.randint(1, count), chance.choice((chance.randint(1, few), count + 1 - chance.randint(1, few))))
+    )
 
 
 def killed_process(command: Sequence[str], place: Path, after_seconds: float) -> Outcome:

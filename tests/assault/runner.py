@@ -1,6 +1,7 @@
 """Run the command line in a forked process, where it can be killed, starved and lied to; collect what failed."""
 
 import contextlib
+import importlib
 import io
 import os
 import resource
@@ -198,20 +199,20 @@ def scratch() -> Iterator[Path]:
 
 def warm(with_huggingface: bool = False) -> None:
     """Import once what every fork needs. Nothing is computed, so that no thread is lost in a fork."""
-    import matplotlib.backends.backend_agg
-    import matplotlib.backends.backend_pdf
-    import tokenizers  # noqa: F401
+    modules = ["matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "tokenizers", "icecore.cli"]
+    modules += [f"icecore.{name}" for name in ("paper", "reporting.inside", "sweeps.runner", "text.prepare")]
+    modules += ["transformers.models.gpt2.modeling_gpt2"] * with_huggingface
+    for module in modules:
+        importlib.import_module(module)
     import torch
 
-    import icecore.cli
-    import icecore.paper
-    import icecore.reporting.inside
-    import icecore.sweeps.runner
-    import icecore.text.prepare
-
     torch.set_num_threads(1)
-    if with_huggingface:
-        import transformers.models.gpt2.modeling_gpt2  # noqa: F401
+
+
+def shown(words: Iterable[str]) -> str:
+    """Return words as one printable line; odd ones as Python writes them."""
+    short = (word if len(word) < 300 else f"{word[:20]}... ({len(word)} letters)" for word in words)
+    return " ".join(word if word.isprintable() and word and " " not in word else ascii(word) for word in short)
 
 
 def table_of(trials: Sequence[Trial]) -> str:

@@ -12,12 +12,17 @@ from typing import Any
 
 from assault.runner import Disturbance, Outcome, call
 
-TINY = "--max-pairs 3 --values 20 --vocabulary 40 --test-size 60 --width 16 --init matched --seeds 2 --batch 16".split()
-TINY += "--lr 0.01 --warmup-steps 4 --evaluate-every 20 --device cpu".split()
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+TINY = words("--max-pairs 3 --values 20 --vocabulary 40 --test-size 60 --width 16 --init matched --seeds 2 --batch 16")
+TINY += words("--lr 0.01 --warmup-steps 4 --evaluate-every 20 --device cpu")
 TRAIN = ["train", "needle", *TINY, "--steps", "40", "--checkpoint-every", "4"]
-LANGUAGE = "train language --folder text --window 16 --width 16 --steps 12 --batch 8 --device cpu".split()
-COMPARE = "--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --widths 8 --seeds 2 --steps 12 --batch 16".split()
-PAPER = Path(__file__).parents[2] / "results"
+LANGUAGE = words("train language --folder text --window 16 --width 16 --steps 12 --batch 8 --device cpu")
+COMPARE = words("--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --widths 8 --seeds 2 --steps 12 --batch 16")
+REPOSITORY = Path(__file__).parents[2]
 # Times, machines and other things that differ between two runs of the same.
 CIRCUMSTANCES = {"seconds", "device", "versions", "commit", "source", "command", "seeds_at_once", "threads", "host"}
 ALREADY = ("already", "is not empty", "exists")  # a command that was killed after its last change says so
@@ -41,8 +46,8 @@ def tiny_sweep() -> None:
 
 def scenarios(stock: "Stock") -> list[Scenario]:
     run = str(stock.run.relative_to(stock.folder))
-    figure = ("figure", "init", "--results", str(PAPER), "--out", "init.png")
-    reproduce = "reproduce table2 --seeds 2 --device cpu --only needle --results results --runs runs".split()
+    figure = ("figure", "init", "--results", "paper", "--out", "init.png")
+    reproduce = words("reproduce table2 --seeds 2 --device cpu --only needle --results results --runs runs")
     inside = ("--what", "variance,attention", "--figures", "figures", "--out", "inside.json")
     return [
         Scenario("train", (*TRAIN, "--out", "runs")),
@@ -63,7 +68,7 @@ def scenarios(stock: "Stock") -> list[Scenario]:
         Scenario("export", ("export", run, "exported"), ("runs",), is_slow=True),
         Scenario("evaluate --errors", ("evaluate", run, "--errors", "wrong.jsonl", "--device", "cpu"), ("runs",)),
         Scenario("analyze --figures", ("analyze", run, *inside, "--device", "cpu"), ("runs",), is_slow=True),
-        Scenario("figure", figure, is_slow=True),
+        Scenario("figure", figure, ("paper",), is_slow=True),
         Scenario("results merge", ("results", "merge", "sweep", "--results", "results"), ("sweep", "results")),
         Scenario("data", ("data", "needle", "--max-pairs", "3", "--count", "300", "--out", "items.jsonl")),
     ]
@@ -75,6 +80,9 @@ class Stock:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
+        (folder / "paper").mkdir()
+        for name in ("runs.jsonl", "inside.jsonl"):
+            shutil.copy(REPOSITORY / "results" / name, folder / "paper" / name)
         self.must(*TRAIN, "--out", "runs")
         self.must("prepare", "stories", "--vocabulary", "280", "--out", "text")
         self.must("compare", "needle", *COMPARE, "--trainable", "embeddings", "--device", "cpu", "--out", "sweep")
