@@ -1,2 +1,128 @@
-def attacks(*a):
-    return iter(())
+"""Open every attack's files with every command that reads such files: nothing runs, one line says no."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from assault.attack_list import MARKER, ON_RECORDS, ON_RUNS, ON_TEXTS
+from assault.runner import Disturbance, Outcome, Trial, call, shown, warm
+from assault.scenarios import COMPARE, LANGUAGE, TRAIN, Stock, clear
+
+KIND = "attacks"
+MOST_MEMORY = 3 * 2**30
+LIMIT_SECONDS = 20.0
+CONTROLS = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10}
+HARMLESS = (  # to commands that do not read what is attacked
+    "metrics",
+    "accuracy",
+    "seconds",
+    "steps",
+    "baselines",
+    "escapes in the device",
+    "escapes in the commit",
+    "escapes in the folder's name",
+)
+LOADING = ("evaluate", "analyze", "extract", "export")
+
+
+def attacks(folder: Path, count: int, _seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
+    """Yield one trial for each attack and command."""
+    warm(with_huggingface=with_slow)
+    stock = Stock(folder / "stock")
+    number = 0
+    for name, attack, where, commands in planned(stock, with_slow):
+        if names and name not in names:
+            continue
+        for command in commands:
+            number += 1
+            if number > count:
+                return
+            yield attacked(name, attack, where, command, stock, folder / f"attack-{number}")
+
+
+def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path], None], str, list[list[str]]]]:
+    """Yield each attack, the folder it is made on, and the commands that read it."""
+    run, language_run = (str(path.relative_to(stock.folder)) for path in (stock.run, stock.language_run))
+    on_runs = [
+        ["show", run],
+        ["show", "runs"],
+        ["evaluate", run, "--errors", "wrong.jsonl"],
+        ["analyze", run, "--what", "variance", "--out", "inside.json"],
+        ["extract", run, "--seeds", "1", "--out", "new"],
+        ["export", run, "new"],
+        [*TRAIN, "--out", "runs"],
+        ["load", run],
+    ]
+    compare = ["compare", "needle", *COMPARE, "--trainable", "embeddings", "--device", "cpu", "--out"]
+    on_texts = [
+        ["prepare", "stories", "--vocabulary", "280", "--out", "text"],
+        [*LANGUAGE, "--out", "new"],
+        ["sample", language_run, "--tokens", "3"],
+        ["evaluate", language_run],
+    ]
+    on_records = [
+        ["results", "merge", "sweep", "--results", "results"],
+        ["claims", "table1", "--results", "sweep"],
+        ["figure", "init", "--results", "sweep"],
+        [*compare, "sweep"],
+        [*compare, "sweep", "--markdown"],
+    ]
+    for name, attack in ON_RUNS.items():
+        yield name, attack, run, [each for each in on_runs if with_slow or each[0] != "export"]
+    (begun,) = stock.folder.glob("sweep/needle/*")
+    for name, attack in ON_RUNS.items():  # a sweep that finds a finished run without a record
+        yield f"{name}, found by a sweep", attack, str(begun.relative_to(stock.folder)), [[*compare, "sweep"]]
+    for name, attack in ON_TEXTS.items():
+        yield name, attack, "text", on_texts
+    for name, attack in ON_RECORDS.items():
+        yield name, attack, "sweep", on_records
+
+
+def attacked(
+    name: str, attack: Callable[[Path], None], where: str, command: list[str], stock: Stock, place: Path
+) -> Trial:
+    stock.put(("runs", "text", "sweep", "results"), place)
+    if "sweep/" in where:
+        (place / "sweep" / "runs.jsonl").unlink()
+    attack(place / where)
+    if not (place / where).exists():  # renamed
+        (new,) = {path.name for path in (place / where).parent.iterdir()}
+        command = [word.replace(Path(where).name, new) for word in command]
+    disturbance = Disturbance(most_memory=MOST_MEMORY)
+    if command[0] == "load":
+        run = command[1]
+        disturbance.prepare, command = (lambda: load(run)), ["show", run]
+    outcome = call(command, place, disturbance, LIMIT_SECONDS)
+    failures = failures_of(name, outcome, command[0], place, stock)
+    clear(place)
+    return Trial(KIND, name, f"{name}: icecore {shown(command)}", tuple(failures))
+
+
+def load(run: str) -> None:
+    """Load the run in Python; the only error it may raise is ours."""
+    import icecore
+    from icecore.errors import InputError
+
+    with contextlib.suppress(InputError):
+        icecore.load(run)
+
+
+def failures_of(name: str, outcome: Outcome, command: str, place: Path, stock: Stock) -> list[str]:
+    found = outcome.faults((0, 2))
+    if outcome.timed_out:
+        found = [f"no end within {LIMIT_SECONDS:.0f} s"]
+    if (place / MARKER).exists():
+        found.append("the attacker's code ran")
+    shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in CONTROLS})
+    if shown_controls:
+        found.append(f"control characters in the output: {' '.join(shown_controls)}")
+    outside = [path.name for path in place.parent.iterdir() if path not in (place, stock.folder)]
+    outside = [each for each in outside if not each.startswith(("xdg", "home", "attack-"))]
+    if outside:
+        found.append(f"written outside of the folder: {outside}")
+    is_refused = command in LOADING and not name.startswith(HARMLESS) and "records" not in name
+    if is_refused and outcome.code == 0:
+        found.append("not refused")
+    if "700.0" in outcome.out:
+        found.append("printed as 700.0")
+    return found

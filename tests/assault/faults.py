@@ -62,9 +62,9 @@ def failing_call(
         fault = Disturbance(at_event=event, error=error, prepare=scenario.prepare)
         what = f"{errno.errorcode[error]} at change {event}"
     else:
-        size = chance.randint(1, 2 ** chance.randint(8, 18))
-        fault = Disturbance(most_bytes=max(512, size), prepare=scenario.prepare)
-        what = f"files of at most {max(512, size)} bytes"
+        size = chance.randint(1, 2 ** chance.randint(12, 18))
+        fault = Disturbance(most_bytes=max(4096, size), prepare=scenario.prepare)
+        what = f"files of at most {max(4096, size)} bytes"
     stock.put(scenario.needs, place)
     outcome = call(scenario.command, place, fault)
     failures = outcome.faults((0, 2)) + half_written(place) + recovered(scenario, place, wanted)
@@ -92,7 +92,8 @@ def damage(stock: Stock, place: Path, chance: random.Random, again: str, with_sl
     read = {"sample": "language"}.get(command[0], "needle")
     if file.suffix == ".safetensors" and command[0] in REFUSING and read in file.parts and outcome.code == 0:
         failures.append("damaged weights were used")
-    for remedy in REMEDIES[kind]:
+    is_foreign = harm == "removed" and file.name in ("config.json", "manifest.json")  # then nothing says whose files
+    for remedy in [] if is_foreign else REMEDIES[kind]:
         made = call(remedy, place)
         failures += [f"remedy {remedy[0]}: {fault}" for fault in made.faults((0,))]
     clear(place)

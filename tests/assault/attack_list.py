@@ -1,0 +1,207 @@
+"""Runs, texts and records as an attacker would send them. Each attack changes a folder of good ones."""
+
+import json
+import os
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MARKER = "PWNED"  # in the folder in which commands run; whoever executes an attack's code makes it
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\r"
+TASK = """
+import pathlib
+pathlib.Path("PWNED").touch()
+from icecore.tasks import Needle
+class Evil(Needle):
+    name = "needle"
+"""
+MODEL = TASK.replace("tasks import Needle", "models import Transformer").replace("Needle", "Transformer")
+MODEL = MODEL.replace('name = "needle"', 'name = "transformer"')
+RUN_FILES = ("config.json", "result.json", "metrics.jsonl", "weights.safetensors")
+TEXT_FILES = ("manifest.json", "tokenizer.json", "train.npy", "validation.npy", "token_bytes.npy")
+
+
+class Pickled:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path(MARKER),))
+
+
+def edit(file: Path, change: Callable[[Any], object]) -> None:
+    value = json.loads(file.read_text())
+    change(value)
+    file.write_text(json.dumps(value))
+
+
+def set_at(file: str, *keys: Any, to: Any) -> Callable[[Path], None]:
+    """Return an attack that sets one value in a JSON file of a run."""
+
+    def attack(run: Path) -> None:
+        def change(value: Any) -> None:
+            for key in keys[:-1]:
+                value = value[key]
+            value[keys[-1]] = to
+
+        edit(run / file, change)
+
+    return attack
+
+
+def with_code(kind: str, text: str, *, named: str | None = None, copy: bool = True, hashed: bool = True) -> Any:
+    """Return an attack that turns a run of a built-in into one of the sender's own code."""
+
+    def attack(run: Path) -> None:
+        from icecore.user_code import hash_of
+
+        outside = run.parents[2] / "outside.py"
+        outside.write_text(text)
+        if copy:
+            (run / f"{kind}.py").write_text(text)
+        file = named or str(outside)
+        origin = {"class": "Evil", "file": file, "source": hash_of(text) if hashed else "0" * 12}
+        edit(run / "config.json", lambda config: config[kind].update(origin))
+
+    return attack
+
+
+def linked_code(run: Path) -> None:
+    with_code("task", TASK)(run)
+    (run / "task.py").unlink()
+    (run / "task.py").symlink_to(run.parents[2] / "outside.py")
+
+
+def replaced(file: str, content: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).write_bytes(content) and None
+
+
+def linked(file: str, target: str) -> Callable[[Path], None]:
+    def attack(folder: Path) -> None:
+        (folder / file).unlink(missing_ok=True)
+        (folder / file).symlink_to(target)
+
+    return attack
+
+
+def piped(file: str) -> Callable[[Path], None]:
+    def attack(folder: Path) -> None:
+        (folder / file).unlink(missing_ok=True)
+        os.mkfifo(folder / file)
+
+    return attack
+
+
+def endless(file: str) -> Callable[[Path], None]:
+    """Return an attack with a sparse file of 64 GB."""
+    return lambda folder: os.truncate(folder / file, 64 * 2**30)
+
+
+def header(text: bytes, length: int | None = None) -> bytes:
+    return struct.pack("<Q", len(text) if length is None else length) + text
+
+
+def tensor(shape: list[int], end: int) -> bytes:
+    return json.dumps({"token": {"dtype": "F32", "shape": shape, "data_offsets": [0, end]}}).encode()
+
+
+def zipped(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "train.npy", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("tokens.npy", bytes(50 * 2**20))
+
+
+def array(description: str, content: bytes = b"") -> bytes:
+    text = description.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+def renamed(run: Path) -> None:
+    run.rename(run.with_name("0123456789ab"))
+
+
+def escaping_folder(run: Path) -> None:
+    run.rename(run.with_name(f"a{ESCAPES}b"))
+
+
+def records(**changes: Any) -> Callable[[Path], None]:
+    """Return an attack on every record of a folder of results."""
+
+    def attack(folder: Path) -> None:
+        lines = (folder / "runs.jsonl").read_text().splitlines()
+        (folder / "runs.jsonl").write_text("".join(json.dumps(json.loads(line) | changes) + "\n" for line in lines))
+
+    return attack
+
+
+DEEP = b"[" * 200_000
+ON_RUNS: dict[str, Callable[[Path], None]] = {
+    "task.py in a run of needle": with_code("task", TASK),
+    "model.py in a run of needle": with_code("model", MODEL),
+    "task.py with a wrong hash": with_code("task", TASK, hashed=False),
+    "code outside the run": with_code("task", TASK, copy=False),
+    "code above the run": with_code("task", TASK, copy=False, named="../../../outside.py"),
+    "model code outside the run": with_code("model", MODEL, copy=False, hashed=False),
+    "task.py is a link": linked_code,
+    "weights are a pickle": replaced("weights.safetensors", pickle.dumps(Pickled())),
+    "header of 2^60 bytes": replaced("weights.safetensors", header(b"{}", 2**60)),
+    "header nested deep": replaced("weights.safetensors", header(DEEP)),
+    "tensor of 2^62 values": replaced("weights.safetensors", header(tensor([2**31, 2**31], 64)) + bytes(64)),
+    "tensor beyond the file": replaced("weights.safetensors", header(tensor([2**38], 2**40)) + bytes(64)),
+    "weights of 64 GB": endless("weights.safetensors"),
+    "config of 64 GB": endless("config.json"),
+    "config nested deep": replaced("config.json", DEEP),
+    "result nested deep": replaced("result.json", DEEP),
+    "metrics nested deep": replaced("metrics.jsonl", DEEP),
+    "number of a million digits": replaced("result.json", b'{"accuracy": ' + b"9" * 1_000_000 + b"}"),
+    "accuracy 7.0": set_at("result.json", "accuracy", to=[7.0, 7.0]),
+    "accuracy NaN": set_at("result.json", "accuracy", to=[float("nan"), 1.0]),
+    "accuracy of one seed too many": set_at("result.json", "accuracy", to=[0.5, 0.5, 0.5]),
+    "seconds are a list": set_at("result.json", "seconds", to=[]),
+    "steps are a text": set_at("result.json", "steps", to="many"),
+    "baselines are a list": set_at("result.json", "baselines", to=[1]),
+    "escapes in the device": set_at("result.json", "device", to=ESCAPES),
+    "escapes in the commit": set_at("result.json", "commit", to=ESCAPES),
+    "escapes in the task": set_at("config.json", "task", "settings", ESCAPES, to=1),
+    "escapes in the model's name": set_at("config.json", "model", "name", to=ESCAPES),
+    "escapes in the folder's name": escaping_folder,
+    "width of a million": set_at("config.json", "model", "settings", "width", to=2**20),
+    "test set of 10^12 items": set_at("config.json", "task", "settings", "test_size", to=10**12),
+    "positions of 10^12": set_at("config.json", "positions", to=10**12),
+    "ten million seeds": set_at("config.json", "seeds", to=list(range(10**7))),
+    "seeds are texts": set_at("config.json", "seeds", to=["../../x", ESCAPES]),
+    "task's name leaves the folder": set_at("config.json", "task", "name", to="../../../x"),
+    "another run's id": renamed,
+    "loop of links": linked("config.json", "config.json"),
+    "weights link to an endless device": linked("weights.safetensors", "/dev/zero"),
+    "config links to an endless device": linked("config.json", "/dev/zero"),
+    "metrics link to an endless device": linked("metrics.jsonl", "/dev/zero"),
+    **{f"{name} is a pipe": piped(name) for name in RUN_FILES},
+}
+ON_TEXTS: dict[str, Callable[[Path], None]] = {
+    "tokens are a pickle": replaced(
+        "train.npy", array("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", pickle.dumps(Pickled()))
+    ),
+    "tokens of 10^15 values": replaced(
+        "train.npy", array("{'descr': '<u2', 'fortran_order': False, 'shape': (1000000000000000,), }")
+    ),
+    "tokens are a zip bomb": zipped,
+    "code in the tokens' header": replaced("train.npy", array("__import__('pathlib').Path('PWNED').touch()")),
+    "manifest nested deep": replaced("manifest.json", DEEP),
+    "escapes in the corpus": set_at("manifest.json", "corpus", to=ESCAPES),
+    "vocabulary of 10^12": set_at("manifest.json", "vocabulary", to=10**12),
+    "end token beyond the vocabulary": set_at("manifest.json", "end_token", to=10**9),
+    "tokenizer nested deep": replaced("tokenizer.json", DEEP),
+    **{f"{name} is a pipe": piped(name) for name in TEXT_FILES},
+    **{f"{name} links to an endless device": linked(name, "/dev/zero") for name in TEXT_FILES},
+}
+ON_RECORDS: dict[str, Callable[[Path], None]] = {
+    "records with accuracy 7.0": records(accuracy=7.0),
+    "records with another run's id": records(run="0123456789ab"),
+    "records whose id leaves the folder": records(run="../../x"),
+    "records with escapes": records(device=ESCAPES, commit=ESCAPES, setting=ESCAPES),
+    "records without a config": records(config=None),
+    "records nested deep": replaced("runs.jsonl", DEEP),
+    "records of 64 GB": endless("runs.jsonl"),
+    "records are a pipe": piped("runs.jsonl"),
+    "records link to an endless device": linked("runs.jsonl", "/dev/zero"),
+}
