@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format readme clean
+.PHONY: demo test assault lint format readme clean
 
 demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
@@ -10,6 +10,9 @@ demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal
 test: .venv/installed ## the whole test suite, on two cores, then what computes with shapes and types checked
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not shapes"
 	ICECORE_CHECK_SHAPES=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m shapes
+
+assault: .venv/installed ## hundreds of kills, fuzzed calls, faults and attacks, with counts; about an hour, by hand
+	PYTHONPATH=tests $(BIN)/python -m assault
 
 lint: .venv/installed ## formatting, lint and types
 	$(BIN)/ruff format --check .

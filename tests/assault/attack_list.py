@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 MARKER = "PWNED"  # in the folder in which commands run; whoever executes an attack's code makes it
+OTHER_ID = "0123456789ab"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\r"
 TASK = """
 import pathlib
@@ -73,7 +74,10 @@ def linked_code(run: Path) -> None:
 
 
 def replaced(file: str, content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / file).write_bytes(content) and None
+    def attack(folder: Path) -> None:
+        (folder / file).write_bytes(content)
+
+    return attack
 
 
 def linked(file: str, target: str) -> Callable[[Path], None]:
@@ -116,7 +120,7 @@ def array(description: str, content: bytes = b"") -> bytes:
 
 
 def renamed(run: Path) -> None:
-    run.rename(run.with_name("0123456789ab"))
+    run.rename(run.with_name(OTHER_ID))
 
 
 def escaping_folder(run: Path) -> None:
@@ -196,7 +200,7 @@ ON_TEXTS: dict[str, Callable[[Path], None]] = {
 }
 ON_RECORDS: dict[str, Callable[[Path], None]] = {
     "records with accuracy 7.0": records(accuracy=7.0),
-    "records with another run's id": records(run="0123456789ab"),
+    "records with another run's id": records(run=OTHER_ID),
     "records whose id leaves the folder": records(run="../../x"),
     "records with escapes": records(device=ESCAPES, commit=ESCAPES, setting=ESCAPES),
     "records without a config": records(config=None),

@@ -1,19 +1,23 @@
 """Open every attack's files with every command that reads such files: nothing runs, one line says no."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import json
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assault.attack_list import MARKER, ON_RECORDS, ON_RUNS, ON_TEXTS
-from assault.runner import Disturbance, Outcome, Trial, call, shown, warm
+from assault.attack_list import MARKER, ON_RECORDS, ON_RUNS, ON_TEXTS, OTHER_ID
+from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
 from assault.scenarios import COMPARE, LANGUAGE, TRAIN, Stock, clear
 
 KIND = "attacks"
 MOST_MEMORY = 3 * 2**30
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 12.0
 CONTROLS = {*range(32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10}
 HARMLESS = (  # to commands that do not read what is attacked
     "metrics",
+    "result",
+    "number of",
     "accuracy",
     "seconds",
     "steps",
@@ -22,22 +26,21 @@ HARMLESS = (  # to commands that do not read what is attacked
     "escapes in the commit",
     "escapes in the folder's name",
 )
+TRAINING = ("train", "compare")  # these look for the id of what they train
 LOADING = ("evaluate", "analyze", "extract", "export")
 
 
-def attacks(folder: Path, count: int, _seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
-    """Yield one trial for each attack and command."""
-    warm(with_huggingface=with_slow)
-    stock = Stock(folder / "stock")
-    number = 0
-    for name, attack, where, commands in planned(stock, with_slow):
-        if names and name not in names:
-            continue
-        for command in commands:
-            number += 1
-            if number > count:
-                return
-            yield attacked(name, attack, where, command, stock, folder / f"attack-{number}")
+def attacks(stock: Stock, folder: Path, options: Options) -> Iterator[Trial]:
+    """Yield one trial for each attack and command; if not all are wanted, a spread of them."""
+    every = [
+        (name, attack, where, command)
+        for name, attack, where, commands in planned(stock, options.with_slow)
+        if not options.names or name in options.names
+        for command in commands
+    ]
+    chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
+    for number, (name, attack, where, command) in enumerate(sorted(chosen, key=every.index)):
+        yield attacked(name, attack, where, command, stock, folder / str(number))
 
 
 def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path], None], str, list[list[str]]]]:
@@ -85,39 +88,57 @@ def attacked(
     if "sweep/" in where:
         (place / "sweep" / "runs.jsonl").unlink()
     attack(place / where)
+    if command[0] not in TRAINING and (place / where).exists():
+        take_right_id(place / where)
     if not (place / where).exists():  # renamed
         (new,) = {path.name for path in (place / where).parent.iterdir()}
         command = [word.replace(Path(where).name, new) for word in command]
     disturbance = Disturbance(most_memory=MOST_MEMORY)
+    call_of = f"icecore {shown(command)}"
     if command[0] == "load":
         run = command[1]
-        disturbance.prepare, command = (lambda: load(run)), ["show", run]
+        disturbance.prepare, command, call_of = (lambda: load(run)), ["--version"], f"icecore.load({run!a})"
     outcome = call(command, place, disturbance, LIMIT_SECONDS)
-    failures = failures_of(name, outcome, command[0], place, stock)
+    failures = failures_of(name, outcome, command[0], place)
     clear(place)
-    return Trial(KIND, name, f"{name}: icecore {shown(command)}", tuple(failures))
+    return Trial(KIND, name, f"{name}: {call_of}", tuple(failures))
+
+
+def take_right_id(run: Path) -> None:
+    """Give a changed run the id of its new config, as an attacker would."""
+    from icecore.training.identity import name_of
+
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        config = run / "config.json"
+        if run.name != OTHER_ID and config.is_file() and config.stat().st_size < 2**20:
+            run.rename(run.with_name(name_of(json.loads(config.read_text()))))
 
 
 def load(run: str) -> None:
     """Load the run in Python; the only error it may raise is ours."""
     import icecore
-    from icecore.errors import InputError
+    from icecore.errors import InputError, is_out_of_memory
 
-    with contextlib.suppress(InputError):
+    try:
         icecore.load(run)
+    except InputError:
+        return
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
 
 
-def failures_of(name: str, outcome: Outcome, command: str, place: Path, stock: Stock) -> list[str]:
+def failures_of(name: str, outcome: Outcome, command: str, place: Path) -> list[str]:
     found = outcome.faults((0, 2))
     if outcome.timed_out:
         found = [f"no end within {LIMIT_SECONDS:.0f} s"]
     if (place / MARKER).exists():
         found.append("the attacker's code ran")
-    shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in CONTROLS})
+    controls = CONTROLS - ({13} if command == "export" else set())  # a progress bar of transformers
+    shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in controls})
     if shown_controls:
         found.append(f"control characters in the output: {' '.join(shown_controls)}")
-    outside = [path.name for path in place.parent.iterdir() if path not in (place, stock.folder)]
-    outside = [each for each in outside if not each.startswith(("xdg", "home", "attack-"))]
+    outside = [path.name for path in place.parent.iterdir() if path != place]
     if outside:
         found.append(f"written outside of the folder: {outside}")
     is_refused = command in LOADING and not name.startswith(HARMLESS) and "records" not in name

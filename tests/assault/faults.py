@@ -3,12 +3,12 @@
 import errno
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from assault.kills import drawn_event, undisturbed_run
-from assault.runner import Disturbance, Outcome, Trial, call, shown, warm
+from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
 from assault.scenarios import (
     COMPARE,
     LANGUAGE,
@@ -28,23 +28,17 @@ MOST_MEMORY = 4 * 2**30
 REFUSING = ("evaluate", "analyze", "extract", "export", "sample")  # commands that need whole weights
 
 
-def faults(folder: Path, count: int, seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
+def faults(stock: Stock, folder: Path, options: Options) -> Iterator[Trial]:
     """Yield failing calls of the system and damaged files in turn."""
-    warm(with_huggingface=with_slow)
-    stock = Stock(folder / "stock")
-    chosen = [
-        each for each in scenarios(stock) if (with_slow or not each.is_slow) and (not names or each.name in names)
-    ]
+    chosen = scenarios(stock, options)
     undisturbed = {each.name: undisturbed_run(each, stock, folder) for each in chosen}
-    for number in range(count):
-        chance = random.Random(f"{seed} {number}")
-        place = folder / f"trial-{number}"
-        again = f"seed {seed}, trial {number}"
+    for number in range(options.count):
+        chance, again = random.Random(f"{options.seed} {number}"), f"seed {options.seed}, trial {number}"
         if number % 2 == 0:
             scenario = chosen[number // 2 % len(chosen)]
-            yield failing_call(scenario, *undisturbed[scenario.name], stock, place, chance, again)
+            yield failing_call(scenario, *undisturbed[scenario.name], stock, folder / str(number), chance, again)
         else:
-            yield damage(stock, place, chance, again, with_slow)
+            yield damage(stock, folder / str(number), chance, again, options.with_slow)
 
 
 def failing_call(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from assault.runner import Disturbance, Outcome, Trial, call, shown, warm
+from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
 from assault.scenarios import COMPARE, LANGUAGE, REPOSITORY, TINY, Stock, clear
 
 KIND = "fuzz"
@@ -54,28 +54,24 @@ PATHS = [".", "..", "empty", "loop", "pipe", "null", "full", "zero", "broken.py"
 PATHS += ["runs", "sweep", "note.txt", "note.txt/x", "empty/new/deep", "binary.json", "~", "a\nb", "x" * 300, "out.png"]
 EXITS = (0, 2)
 INTERRUPTED = 130
+SLOW = ("bench", "demo", "reproduce", "targets", "export", "figure", "claims")
 NOT_HERE = ("executor", "address")  # a cluster has tests of its own
 
 
-def fuzz(folder: Path, count: int, seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
+def fuzz(stock: Stock, folder: Path, options: Options) -> Iterator[Trial]:
     """Yield calls that were made wrong in one to four places."""
-    warm(with_huggingface=with_slow)
-    stock = Stock(folder / "stock")
     valid = [
         (name, words)
         for name, words in valid_calls(stock)
-        if name in names or (not names and (with_slow or name not in SLOW))
+        if name in options.names or (not options.names and (options.with_slow or name not in SLOW))
     ]
     known = {name: options_of(name) for name, _ in valid}
-    for number in range(count):
-        chance = random.Random(f"{seed} {number}")
+    for number in range(options.count):
+        chance, again = random.Random(f"{options.seed} {number}"), f"seed {options.seed}, trial {number}"
         name, words = valid[number % len(valid)]
         for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4))):
             words = mutated(words, known[name], chance)
-        yield one_call(name, [*name.split(), *words], stock, folder / f"call-{number}", f"seed {seed}, trial {number}")
-
-
-SLOW = ("bench", "demo", "reproduce", "targets", "export", "figure", "claims")
+        yield one_call(name, [*name.split(), *words], stock, folder / str(number), again)
 
 
 def valid_calls(stock: Stock) -> Iterator[tuple[str, list[str]]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from assault.runner import Disturbance, Outcome, Trial, call, warm
+from assault.runner import Disturbance, Options, Outcome, Trial, call
 from assault.scenarios import (
     Scenario,
     Stock,
@@ -26,18 +26,14 @@ GENTLE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 FRESH_EVERY = 40  # one trial of so many is a process of its own, from the interpreter's start on
 
 
-def kills(folder: Path, count: int, seed: int, names: Sequence[str] = (), with_slow: bool = True) -> Iterator[Trial]:
+def kills(stock: Stock, folder: Path, options: Options) -> Iterator[Trial]:
     """Yield trials over all scenarios in turn. Three of four kills cannot be caught."""
-    warm(with_huggingface=with_slow)
-    stock = Stock(folder / "stock")
-    chosen = [
-        each for each in scenarios(stock) if (with_slow or not each.is_slow) and (not names or each.name in names)
-    ]
+    chosen = scenarios(stock, options)
     undisturbed = {each.name: undisturbed_run(each, stock, folder) for each in chosen}
-    for number in range(count):
+    for number in range(options.count):
         scenario = chosen[number % len(chosen)]
         outcome, wanted = undisturbed[scenario.name]
-        yield kill(scenario, outcome, wanted, stock, folder / f"trial-{number}", seed, number)
+        yield kill(scenario, outcome, wanted, stock, folder / str(number), options.seed, number)
 
 
 def undisturbed_run(scenario: Scenario, stock: Stock, folder: Path) -> tuple[Outcome, dict[str, str]]:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,16 @@ class Trial:
     failures: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Options:
+    """How many trials of a kind, of which commands. The same seed gives the same trials."""
+
+    count: int
+    seed: int
+    names: Sequence[str] = ()
+    with_slow: bool = True
+
+
 @dataclass
 class Disturbance:
     """What happens to a process: a signal or an error at a moment or at a change of files, and limits."""
@@ -81,7 +92,9 @@ def call(
     with contextlib.ExitStack() as stack:
         for output in outputs:
             stack.enter_context(output)
-        pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads; this process has none
+            pid = os.fork()
         if pid == 0:
             run_in_child(arguments, folder, chosen, [output.fileno() for output in outputs])
         if chosen.after_seconds is not None and chosen.signal is not None and not ended(pid, chosen.after_seconds):
@@ -147,7 +160,8 @@ def limit(disturbance: Disturbance) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (disturbance.most_bytes, disturbance.most_bytes))
     if disturbance.most_memory is not None:
         now = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (now + disturbance.most_memory,) * 2)
+        most = now + disturbance.most_memory
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def watch_changes(folder: Path, disturbance: Disturbance, handle: int) -> None:

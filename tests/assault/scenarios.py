@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assault.runner import Disturbance, Outcome, call
+from assault.runner import Disturbance, Options, Outcome, call
 
 
 def words(text: str) -> list[str]:
@@ -44,7 +44,16 @@ def tiny_sweep() -> None:
     import tiny_sweep  # noqa: F401
 
 
-def scenarios(stock: "Stock") -> list[Scenario]:
+def scenarios(stock: "Stock", options: Options) -> list[Scenario]:
+    """Return the wanted commands; without names, all, or all that are fast."""
+    return [
+        each
+        for each in every_scenario(stock)
+        if each.name in options.names or (not options.names and (options.with_slow or not each.is_slow))
+    ]
+
+
+def every_scenario(stock: "Stock") -> list[Scenario]:
     run = str(stock.run.relative_to(stock.folder))
     figure = ("figure", "init", "--results", "paper", "--out", "init.png")
     reproduce = words("reproduce table2 --seeds 2 --device cpu --only needle --results results --runs runs")
