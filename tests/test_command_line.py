@@ -41,7 +41,7 @@ def test_tasks_as_json(capsys):
     tasks = {task["name"]: task for task in json.loads(out.splitlines()[-1])["tasks"]}
     assert len(tasks) == 7
     needle = tasks["needle"]
-    assert needle["presets"] == ["released", "unfiltered", "paper"]
+    assert needle["presets"] == ["released", "unfiltered", "reconstructed", "paper"]
     assert (needle["vocab_size"], needle["max_length"], needle["version"]) == (256, 61, 1)
     assert needle["baselines"]["most_frequent_value"] == 0.17675
 

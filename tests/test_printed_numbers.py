@@ -100,15 +100,16 @@ def test_tables_of_tasks_have_each_number_below_its_heading(capsys):
 
     tasks = rows("tasks")
     assert tasks["task"][:4] == ["version", "presets", "vocabulary", "length"]
-    assert tasks["needle"][:4] == ["1", "released, unfiltered, paper", "256", "61"]
+    assert tasks["needle"][:4] == ["1", "released, unfiltered, reconstructed, paper", "256", "61"]
     settings = rows("tasks", "needle")
-    assert settings["flag"] == ["released", "unfiltered", "paper"]
+    assert settings["flag"] == ["released", "unfiltered", "reconstructed", "paper"]
     for name, (default, *presets) in settings.items():
         if name != "flag":
             field = name.removeprefix("--").replace("-", "_")
-            of_presets = [str(Needle.presets[preset].get(field, default)) for preset in ("unfiltered", "paper")]
+            others = ("unfiltered", "reconstructed", "paper")
+            of_presets = [str(Needle.presets[preset].get(field, default)) for preset in others]
             assert presets == of_presets, name
-    assert settings["--test-items-in-stream"] == ["False", "True", "False"]
+    assert settings["--test-items-in-stream"] == ["False", "True", "True", "False"]
     assert main(["data", "needle", "--split", "train"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1000, "as the help says"
 

@@ -256,7 +256,7 @@ def test_a_laptops_models_are_trained_each_in_its_own_way():
     assert laptop_training("needle", Transformer(width=128), "all").keys() == {"batch", "steps", "lr", "warmup_steps"}
     assert laptop_training("modular-addition", Transformer(width=128), "embeddings")["weight_decay"] == 0.3
     inits = [vars(small_task("imitation", preset))["target_init"] for preset in PRESETS]
-    assert inits == ["released", "released", "text"]
+    assert inits == ["released", "released", "released", "text"]
     assert {scale.value: str(folder) for scale, folder in DEFAULT_RESULTS.items()} == {
         "paper": "results",
         "laptop": "runs",

@@ -28,7 +28,9 @@ class Split(StrEnum):
 def command(
     context: typer.Context,
     task: str = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS."),
-    preset: str = typer.Option("released", help="Whose settings: released, unfiltered, paper; see icecore tasks TASK."),
+    preset: str = typer.Option(
+        "released", help="Whose settings: released, unfiltered, reconstructed, paper; see icecore tasks TASK."
+    ),
     split: Split = typer.Option(Split.test, help="Test items or training items."),
     count: int | None = typer.Option(
         None,

@@ -29,7 +29,7 @@ def figure_command(
     icecore figure init --scale laptop --out figures
 
     Nothing is trained; icecore reproduce NAME --scale paper trains (table3 for capacity). The file extension sets the
-    format. fig8 shows both presets.
+    format. fig8 shows all presets.
     """
     from icecore.errors import InputError
     from icecore.paper import FIGURES, evidence_of

@@ -8,7 +8,9 @@ TASK_PANEL, MODEL_PANEL, TRAINING_PANEL, RUN_PANEL, OUTPUT_PANEL = "Task", "Mode
 
 TASK = typer.Argument(..., help="A task's name (see: icecore tasks) or FILE.py:CLASS, a task of yours.")
 TASK_PRESET = typer.Option(
-    "released", help="Whose settings: released, unfiltered, paper; see icecore tasks TASK.", rich_help_panel=TASK_PANEL
+    "released",
+    help="Whose settings: released, unfiltered, reconstructed, paper; see icecore tasks TASK.",
+    rich_help_panel=TASK_PANEL,
 )
 
 WIDTH = typer.Option(None, help="Width of the model. Default: the paper's, mostly 1024.", rich_help_panel=MODEL_PANEL)

@@ -27,8 +27,9 @@ NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option(
     "released",
-    help="Whose settings: released (the authors' scripts), unfiltered (the same, with test "
-    "items left in the training data) or paper (the paper's text).",
+    help="Whose settings: released (the authors' scripts), unfiltered (the same, with test items left in the training "
+    "data), reconstructed (unfiltered, with the batch of two GPUs and the text's rate for LSTMs) or paper (the paper's "
+    "text).",
 )
 RESULTS = typer.Option(None, help="Folder of the records. Default: results; for laptop, runs.")
 MOST_SEEDS = 10_000  # per cell

@@ -49,6 +49,6 @@ class Variation:
 
 def vary(base: PaperCell, change: str, apply: "Callable[[Cell], Cell]", can_explain: bool = True) -> Variation:
     """Return a cell with one thing changed."""
-    name = replace(base.name, variant=change)
+    name = replace(base.name, variant=", ".join(filter(None, (base.name.variant, change))))
     cell = PaperCell(name, base.scale, base.preset, lambda: apply(base.made))
     return Variation(base.name, change, cell, can_explain)

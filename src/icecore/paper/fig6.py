@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 
 TARGET_WIDTHS = (4, 8, 12, 16, 32, 64, 128)  # SOURCE: figure 6
 # Width and layers of the students. SOURCE: the released script and section 6.2.
-STUDENTS = {"released": ((256, 3),), "unfiltered": ((256, 3),), "paper": ((512, 3), (512, 1))}
+OF_SCRIPT = ((256, 3),)
+STUDENTS = {
+    "released": OF_SCRIPT,
+    "unfiltered": OF_SCRIPT,
+    "reconstructed": OF_SCRIPT,
+    "paper": ((512, 3), (512, 1)),
+}
 SHARP_RISE_BETWEEN = (12, 32)
 SHARP_RISE = (3.0, "the paper reports a sharp increase between these widths, without a number")
 FAR_BELOW_FROM = 32

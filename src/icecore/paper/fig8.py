@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 CONVERGED = (1.0, 'the paper says that both "have converged", without a number: the last tenth may add one point')
-LINES = {"released": "-", "paper": "--"}  # by preset
+LINES = {"released": "-", "reconstructed": ":", "paper": "--"}  # by preset
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
@@ -63,10 +63,14 @@ class Curve:
 
 
 def curves_of(evidence: Evidence) -> list[Curve]:
-    """Return the recorded curves of both presets."""
+    """Return the recorded curves of every preset with its own settings."""
     found: list[Curve] = []
+    seen: set[str] = set()
     for preset in LINES:
         for cell in TABLE3.of(replace(evidence, preset=preset)):
+            if cell.setting in seen:
+                continue
+            seen.add(cell.setting)
             curves = [run["curve"] for run in runs_with("curve", cell, evidence)]
             curves = [curve for curve in curves if curve["steps"] == curves[0]["steps"]]
             if curves:

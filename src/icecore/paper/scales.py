@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
     from icecore.tasks import Task
 
-PRESETS = ("released", "unfiltered", "paper")
+PRESETS = ("released", "unfiltered", "reconstructed", "paper")
 FOUR = ("modular-addition", "needle", "decimal-addition", "parentheses")
 WIDTHS = (16, 32, 64, 128, 256, 512, 1024)  # SOURCE: figure 7
 

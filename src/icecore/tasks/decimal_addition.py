@@ -40,6 +40,7 @@ class DecimalAddition(PlainTask):
     presets: ClassVar = {
         "released": {},
         "unfiltered": {"test_items_in_stream": True},
+        "reconstructed": {"test_items_in_stream": True},
         "paper": {"scored": "target-is-digit"},
     }
 

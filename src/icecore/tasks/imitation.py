@@ -43,7 +43,7 @@ class Imitation(PlainTask):
 
     name: ClassVar[str] = "imitation"
     # SOURCE: section 6.2; the scripts scale other matrices than the text.
-    presets: ClassVar = {"released": {}, "paper": {"target_init": "text"}}
+    presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {"target_init": "text"}}
 
     def __post_init__(self) -> None:
         require(self.length >= 1, f"length must be at least 1, got {self.length}")

@@ -24,6 +24,7 @@ class Memorization(PairTask):
     keys: int = 512  # SOURCE: appendix D.1.3
 
     name: ClassVar[str] = "memorization"
+    presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {}}
     test_split: ClassVar = "none"
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ class ModularAddition(PairTask):
     train_fraction: float = 0.95  # SOURCE: appendix D.1.1
 
     name: ClassVar[str] = "modular-addition"
+    presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {}}
 
     def __post_init__(self) -> None:
         require(2 <= self.modulus <= MOST, f"modulus must be 2 to {MOST:,}, 4 million pairs, got {self.modulus}")

@@ -40,6 +40,7 @@ class Needle(OneAnswerTask):
     presets: ClassVar = {
         "released": {},
         "unfiltered": {"test_items_in_stream": True},
+        "reconstructed": {"test_items_in_stream": True},
         "paper": {"spare_markers": 1, "query": "marker"},
     }
 

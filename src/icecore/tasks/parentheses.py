@@ -54,6 +54,7 @@ class Parentheses(OneAnswerTask):
     presets: ClassVar = {
         "released": {},
         "unfiltered": {"test_items_in_stream": True},
+        "reconstructed": {"test_items_in_stream": True},
         "paper": {"spare_half_of_balanced": False, "double_flips": False, "swap_in_order_only": False},
     }
 
