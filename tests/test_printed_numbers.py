@@ -234,7 +234,7 @@ def test_what_trains_and_what_is_frozen_is_announced(capsys):
     model, dims = Transformer(width=8), ModelDims(20, 5)
     total = sum(spec.size for spec in model.specs(dims).values())
     announce(model, dims, "token+unembed")
-    assert capsys.readouterr().err == f"320 parameters train (token, unembed), {total - 320:,} are frozen\n"
+    assert capsys.readouterr().err == f"320 parameters train (token 160, unembed 160), {total - 320:,} are frozen\n"
 
 
 def test_a_wide_body_on_a_cpu_is_warned_of(monkeypatch, capsys):

@@ -67,7 +67,8 @@ def command(
     trainable: str = typer.Option(
         "embeddings",
         help="What trains; all else is frozen. embeddings, all, unembed, embed, token+unembed, or roles with commas: "
-        "token, position, unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out.",
+        "token, position, unembed, attention, mlp, norm; finer: q, k, v, out, mlp_in, mlp_out; across roles: norms, "
+        "biases, norms+biases.",
         rich_help_panel=TRAINING_PANEL,
     ),
     phases: str | None = typer.Option(
@@ -216,13 +217,11 @@ def explicit_options(**given: Any) -> dict[str, Any]:
 
 def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
     """Print on standard error what trains and what is frozen."""
-    from icecore.models import trained_names
+    from icecore.models import trained_counts
 
-    specs = model.specs(dims)
-    trained = trained_names(model, dims, trainable)
-    roles = ", ".join(dict.fromkeys(specs[name].role for name in trained))
-    total = sum(spec.size for spec in specs.values())
-    count = sum(specs[name].size for name in trained)
+    counts = trained_counts(model, dims, trainable)
+    roles = ", ".join(f"{role} {count:,}" for role, count in counts.items())
+    count, total = sum(counts.values()), sum(spec.size for spec in model.specs(dims).values())
     say_aside(f"{count:,} parameters train ({roles}), {total - count:,} are frozen")
 
 

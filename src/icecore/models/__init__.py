@@ -19,7 +19,7 @@ from icecore.models.base import (
 )
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
 from icecore.models.lstm import LSTM
-from icecore.models.roles import trained_names
+from icecore.models.roles import trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
@@ -68,5 +68,6 @@ __all__ = [
     "same_forward_pass",
     "settings_of_model",
     "traced",
+    "trained_counts",
     "trained_names",
 ]

@@ -111,6 +111,11 @@ class Model(abc.ABC):
         return ()
 
     @property
+    def fixed_roles(self) -> tuple[str, ...]:
+        """Return the sub-roles that train only if named themselves, not with `all` or the role above them."""
+        return ()
+
+    @property
     def activations(self) -> tuple[str, ...]:
         """Return the names that `hidden` passes to its hook, in order; empty if it takes none."""
         return ()
