@@ -21,7 +21,7 @@ class GRU(Model):
     """One-layer GRU with PyTorch's initialization. A model defines parameters, their roles and a forward pass."""
 
     width: int = 128
-    name: ClassVar[str] = "gru"
+    name: ClassVar[str] = "my-gru"
     roles: ClassVar[tuple[str, ...]] = ("token", "unembed", "recurrent")
     vectorizes: ClassVar[bool] = False  # torch.func.vmap does not support GRUs: seeds run one by one
 
@@ -50,7 +50,7 @@ MODELS[GRU.name] = GRU  # so that its runs can be loaded
 if __name__ == "__main__":
     # On the command line: icecore compare needle --model transformer --model examples/own_body.py:GRU ...
     task = ice.tasks.Needle(max_pairs=4, values=16, vocabulary=25, test_size=300)
-    bodies = {"transformer": [ice.Transformer(128, init="matched")], "gru": [GRU(128)]}
+    bodies = {"transformer": [ice.Transformer(128, init="matched")], "my-gru": [GRU(128)]}
     training = {"steps": 650, "batch": 128, "lr": 2e-2, "warmup_steps": 50}
     for point in ice.compare(task, bodies, ["embeddings"], seeds=2, out="runs/own-body", **training):
         print(f"{point.line}: {statistics.median(point.values):.1f} %, baseline {point.baseline:.1f}")

@@ -65,10 +65,10 @@ def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     bodies = ["--model", "transformer", "--model", GRU, "--widths", "16", "--trainable", "embeddings"]
     found = points(capsys, *bodies, "--init", "matched", "--heads", "2")
-    assert [point["line"] for point in found] == ["Random", "Random, gru"]
+    assert [point["line"] for point in found] == ["Random", "Random, my-gru"]
     configs = [json.loads(line)["config"] for line in (tmp_path / "runs" / "runs.jsonl").read_text().splitlines()]
     models = {config["model"]["name"]: config["model"]["settings"] for config in configs}
-    assert models["gru"] == {"width": 16}
+    assert models["my-gru"] == {"width": 16}
     assert (models["transformer"]["init"], models["transformer"]["heads"]) == ("matched", 2)
 
 

@@ -174,9 +174,9 @@ def test_a_run_that_could_not_be_loaded_is_not_begun(tmp_path, example):
 
 def test_a_model_that_is_not_known_is_named(tmp_path, example, capsys):
     run = ice.train(TASK, example.GRU(width=16), out=tmp_path, **SHORT).path
-    del MODELS["gru"]
+    del MODELS["my-gru"]
     assert main(["evaluate", str(run)]) == 2
-    assert "the run has the model 'gru', which is none of transformer, lstm" in capsys.readouterr().err
+    assert "the run has the model 'my-gru', which is none of transformer, lstm" in capsys.readouterr().err
 
 
 def test_a_comparison_goes_on_where_it_was(tmp_path, example):
@@ -260,7 +260,7 @@ def test_a_registered_class_that_has_changed_is_another_model(tmp_path, example,
     text_of.cache_clear()
     monkeypatch.setattr("icecore.training.identity.inspect.getsource", lambda _: "class GRU: ...")
     assert ice.training.config_of(TASK, model, **SHORT).run_id != before
-    with pytest.raises(InputError, match="gru is not the model of the run: the class has changed"):
+    with pytest.raises(InputError, match="my-gru is not the model of the run: the class has changed"):
         ice.load(str(run.path), device="cpu")
     text_of.cache_clear()
 

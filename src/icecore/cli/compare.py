@@ -63,7 +63,7 @@ def command(
     preset: str = TASK_PRESET,
     model: list[str] = typer.Option(
         ["transformer"],
-        help="transformer, lstm, linearized, or FILE.py:CLASS. Repeatable.",
+        help="transformer, linearized, lstm, gru, or FILE.py:CLASS. Repeatable.",
         rich_help_panel=MODEL_PANEL,
     ),
     widths: str | None = typer.Option(
@@ -116,7 +116,7 @@ def command(
     icecore compare needle --model lstm --model my_body.py:MyBody --widths 64
 
     In the table, "Random" is --trainable embeddings, "Normal" is all, "U only" is unembed. Settings of the task and of
-    your own bodies are flags. Recorded runs are not repeated; a killed comparison continues with the same command.
+    the bodies are flags. Recorded runs are not repeated; a killed comparison continues with the same command.
     """
     from icecore.drawing import require_drawable, write
     from icecore.reporting.comparison import points_of, require_metric

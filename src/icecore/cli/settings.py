@@ -26,7 +26,7 @@ def task_settings(context: typer.Context, task: "str | type[Task]") -> dict[str,
 
 
 def settings_given(context: typer.Context, task: str, *models: "type[Model]") -> tuple[dict[str, str], dict[str, str]]:
-    """Return the task's flags, and the flags that are settings of users' models."""
+    """Return the task's flags, and the flags that are settings of the models alone."""
     from icecore.models import settings_of_model
     from icecore.tasks import find_task
 
@@ -34,7 +34,6 @@ def settings_given(context: typer.Context, task: str, *models: "type[Model]") ->
     names = {
         name: name.replace("_", "-")
         for model in models
-        if model.source_text is not None
         for name in settings_of_model(model)
         if name not in OF_ANY_MODEL
     }

@@ -54,7 +54,7 @@ def command(
     preset: str = TASK_PRESET,
     model: str = typer.Option(
         "transformer",
-        help="transformer, lstm, linearized (attention is a prefix sum: Table 9), or FILE.py:CLASS, a body of yours.",
+        help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, or FILE.py:CLASS, a body of yours.",
         rich_help_panel=MODEL_PANEL,
     ),
     width: int | None = WIDTH,
@@ -134,7 +134,7 @@ def command(
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
 
-    Settings of the task and of your own model are flags too. A killed run continues with --resume, on the CPU with
+    Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU with
     bit-identical results; a complete run is shown, not repeated. To split every batch over several GPUs:
     torchrun --nproc-per-node 8 -m icecore train needle (tested on CPUs only).
     """

@@ -17,13 +17,14 @@ from icecore.models.base import (
     settings_of_model,
     traced,
 )
+from icecore.models.gru import GRU
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
 from icecore.models.lstm import LSTM
 from icecore.models.roles import trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
-SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM)
+SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU)
 MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
 
 
@@ -42,6 +43,7 @@ def is_shipped(model: Model) -> bool:
 
 
 __all__ = [
+    "GRU",
     "LSTM",
     "MODELS",
     "SHIPPED",

@@ -18,6 +18,7 @@ Language models keep the released settings: our text differs from the paper's an
 
 from typing import Any, Literal
 
+from icecore.errors import choices_of
 from icecore.models import SHIPPED, Model, ModelDims
 from icecore.tasks import Language, Task
 from icecore.training.training_config import TrainingConfig
@@ -96,7 +97,9 @@ def preset_model(task: Task, model_class: type[Model], preset: str) -> dict[str,
     fields = model_class.__dataclass_fields__  # type: ignore[attr-defined]
     source = source_of(preset)
     of_text = MODEL_OF_TEXT.get(task.name, {}) if source == "paper" else {}
-    values = {**MODEL.get(task.name, {}), **of_text, "init": source}
+    values = {**MODEL.get(task.name, {}), **of_text}
+    if source in choices_of(model_class).get("init", ()):
+        values["init"] = source
     return {name: value for name, value in values.items() if name in fields}
 
 
