@@ -54,7 +54,8 @@ def command(
     preset: str = TASK_PRESET,
     model: str = typer.Option(
         "transformer",
-        help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, or FILE.py:CLASS, a body of yours.",
+        help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, llama, or FILE.py:CLASS, a body of "
+        "yours.",
         rich_help_panel=MODEL_PANEL,
     ),
     width: int | None = WIDTH,

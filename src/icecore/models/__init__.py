@@ -19,12 +19,13 @@ from icecore.models.base import (
 )
 from icecore.models.gru import GRU
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
+from icecore.models.llama import Llama
 from icecore.models.lstm import LSTM
 from icecore.models.roles import trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
-SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU)
+SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama)
 MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
 
 
@@ -49,6 +50,7 @@ __all__ = [
     "SHIPPED",
     "Constant",
     "Initializer",
+    "Llama",
     "Model",
     "ModelDims",
     "Normal",
