@@ -41,6 +41,7 @@ class ParameterSpec:
     shape: tuple[int, ...]
     role: str  # one of `Model.roles`; a sub-role follows a slash, as in attention/q
     init: float | Initializer = Constant(0.0)  # a number is the standard deviation of a normal distribution
+    is_shrunk: bool = True  # by weight decay, if it is a matrix
 
     @property
     def initializer(self) -> Initializer:
@@ -53,7 +54,7 @@ class ParameterSpec:
     @property
     def decays(self) -> bool:
         """Tell whether weight decay applies: to matrices, not to biases and norms."""
-        return len(self.shape) > 1
+        return self.is_shrunk and len(self.shape) > 1
 
 
 @dataclass(frozen=True)

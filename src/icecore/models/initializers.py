@@ -73,6 +73,25 @@ class Sinusoidal:
         return sinusoids(*shape)
 
 
+@dataclass(frozen=True)
+class MixingMatrix:
+    """Causal mixing matrices, one per head: the identity plus normal noise, less its mean over the visible positions.
+
+    Each row sums to 1. The noise has std 1 / sqrt(positions x head_width).
+    SOURCE: MixiT (arXiv 2506.01115) and its released code.
+    """
+
+    head_width: int
+
+    def __call__(
+        self, shape: tuple[int, ...], generator: torch.Generator
+    ) -> Float[Tensor, "head position_of_query position_of_key"]:
+        length = shape[-1]
+        noise = torch.empty(shape).normal_(0, 1 / math.sqrt(length * self.head_width), generator=generator).tril()
+        mean = noise.sum(dim=-1) / torch.arange(1, length + 1)
+        return (torch.eye(length) + noise - mean[..., None]).tril()
+
+
 def orthogonal(normal: Float[Tensor, "row column"]) -> Float[Tensor, "row column"]:
     """Orthogonalize a matrix of independent normal values; entries keep variance 1."""
     q, r = torch.linalg.qr(normal if normal.shape[0] >= normal.shape[1] else normal.T)

@@ -20,7 +20,7 @@ from icecore.models.base import (
     require_size,
     same_forward_pass,
 )
-from icecore.models.initializers import Constant, Normal, Sinusoidal
+from icecore.models.initializers import Constant, MixingMatrix, Normal, Sinusoidal
 from icecore.store import ADDED_LATER
 
 if TYPE_CHECKING:
@@ -42,12 +42,15 @@ class Transformer(Model):
       matched-all  matched, for the unembedding too: its gain matters where it is frozen
     Positions are initialized like tokens (normal), or as sines and cosines (sinusoidal). The authors' scripts have a
     sinusoidal mode too, for frozen positions; the paper does not mention it.
+
+    With attention "random" each head mixes positions by a fixed random matrix of the seed (`MixingMatrix`). It trains
+    only if --trainable names it, `mixing`.
     """
 
     width: int = 1024
     layers: int = 2
     heads: int = 4  # SOURCE: the released scripts; the paper does not say
-    attention: Literal["softmax", "prefix-sum"] = "softmax"  # prefix-sum: Table 9's linearized transformer
+    attention: Literal["softmax", "prefix-sum", "random"] = "softmax"  # prefix-sum: Table 9's linearized transformer
     init: Literal["released", "paper", "matched", "matched-all"] = "released"
     gain: float = 1.0
     position_init: Literal["normal", "sinusoidal"] = field(default="normal", metadata={ADDED_LATER: True})
@@ -67,7 +70,11 @@ class Transformer(Model):
 
     @property
     def unread_roles(self) -> tuple[str, ...]:
-        return ("attention/q", "attention/k") if self.attention == "prefix-sum" else ()
+        return () if self.attention == "softmax" else ("attention/q", "attention/k")
+
+    @property
+    def fixed_roles(self) -> tuple[str, ...]:
+        return ("attention/mixing",)
 
     def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
         width = self.width
@@ -98,6 +105,10 @@ class Transformer(Model):
             for part in ("q", "k", "v"):
                 add_linear(f"{block}.{part}", width, width, f"attention/{part}", std)
             add_linear(f"{block}.out", width, width, "attention/out", out_std)
+            if self.attention == "random":
+                shape = (self.heads, dims.n_positions, dims.n_positions)
+                mixing = MixingMatrix(width // self.heads)
+                specs[f"{block}.mixing"] = ParameterSpec(shape, "attention/mixing", mixing)
             add_norm(f"{block}.mlp_norm")
             add_linear(f"{block}.mlp_in", 4 * width, width, "mlp/mlp_in", mlp_in_std)
             add_linear(f"{block}.mlp_out", width, 4 * width, "mlp/mlp_out", scaled)
@@ -135,6 +146,8 @@ class Transformer(Model):
         value = heads_of("v")
         if self.attention == "prefix-sum":
             mixed = value.cumsum(dim=2)  # a lower triangle of ones as the attention matrix
+        elif self.attention == "random":
+            mixed = parameters[f"{block}.mixing"][:, :length, :length].tril() @ value
         else:
             scores = heads_of("q") @ heads_of("k").transpose(2, 3) / math.sqrt(split[-1])
             future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
@@ -164,12 +177,14 @@ class Transformer(Model):
     def engine(self) -> "type[Engine]":
         from icecore.models.engines.transformer import TransformerEngine
 
-        return TransformerEngine if same_forward_pass(self, Transformer) else super().engine
+        is_fast = self.attention != "random" and same_forward_pass(self, Transformer)
+        return TransformerEngine if is_fast else super().engine
 
     def decoder(self, parameters: Parameters) -> tuple[Decoder, Any]:
         from icecore.models.cached import cached_decoder
 
-        return cached_decoder(self, parameters) if same_forward_pass(self, Transformer) else super().decoder(parameters)
+        is_cached = self.attention != "random" and same_forward_pass(self, Transformer)
+        return cached_decoder(self, parameters) if is_cached else super().decoder(parameters)
 
     def to_huggingface(self, dims: ModelDims, parameters: Parameters, /) -> Any:
         from icecore.models.huggingface import to_huggingface
