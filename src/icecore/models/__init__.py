@@ -21,11 +21,12 @@ from icecore.models.gru import GRU
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
 from icecore.models.llama import Llama
 from icecore.models.lstm import LSTM
+from icecore.models.mamba import Mamba
 from icecore.models.roles import trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
-SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama)
+SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama, Mamba)
 MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
 
 
@@ -51,6 +52,7 @@ __all__ = [
     "Constant",
     "Initializer",
     "Llama",
+    "Mamba",
     "Model",
     "ModelDims",
     "Normal",
