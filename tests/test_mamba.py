@@ -70,6 +70,6 @@ def test_impossible_sizes_are_refused():
         Mamba(state=0)
     with pytest.raises(InputError, match="gain must be positive"):
         Mamba(gain=-1.0)
+    model = Mamba(width=16, learned_positions=True)
     with pytest.raises(InputError, match="cannot be exported"):
-        model = Mamba(width=16, learned_positions=True)
         model.to_huggingface(DIMS, initialize(model, DIMS, 0))

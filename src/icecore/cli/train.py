@@ -54,8 +54,8 @@ def command(
     preset: str = TASK_PRESET,
     model: str = typer.Option(
         "transformer",
-        help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, llama, mamba, or FILE.py:CLASS, your "
-        "own body. --attention random: a transformer with a fixed random mixing matrix.",
+        help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, llama, mamba, linear-attention, "
+        "deltanet, or FILE.py:CLASS, your own body. Their settings are flags too, such as --attention random.",
         rich_help_panel=MODEL_PANEL,
     ),
     width: int | None = WIDTH,

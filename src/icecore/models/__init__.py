@@ -17,8 +17,10 @@ from icecore.models.base import (
     settings_of_model,
     traced,
 )
+from icecore.models.deltanet import DeltaNet
 from icecore.models.gru import GRU
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
+from icecore.models.linear_attention import LinearAttention
 from icecore.models.llama import Llama
 from icecore.models.lstm import LSTM
 from icecore.models.mamba import Mamba
@@ -26,7 +28,7 @@ from icecore.models.roles import trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
-SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama, Mamba)
+SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama, Mamba, LinearAttention, DeltaNet)
 MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
 
 
@@ -50,7 +52,9 @@ __all__ = [
     "MODELS",
     "SHIPPED",
     "Constant",
+    "DeltaNet",
     "Initializer",
+    "LinearAttention",
     "Llama",
     "Mamba",
     "Model",

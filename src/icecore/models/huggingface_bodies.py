@@ -1,4 +1,7 @@
-"""Convert to and from Hugging Face's LlamaForCausalLM and MambaForCausalLM, with equal logits. Needs the extra `huggingface`."""
+"""Convert to and from transformers' LlamaForCausalLM and MambaForCausalLM, with equal logits.
+
+Needs the extra `huggingface`.
+"""
 
 from typing import Any
 
