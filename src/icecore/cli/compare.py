@@ -63,7 +63,7 @@ def command(
     preset: str = TASK_PRESET,
     model: list[str] = typer.Option(
         ["transformer"],
-        help="transformer, linearized, lstm, gru, llama, mamba, linear-attention, deltanet, or FILE.py:CLASS. Repeatable.",
+        help="transformer, linearized, lstm, gru, llama, mamba, linear-attention, deltanet, FILE.py:CLASS. Repeatable.",
         rich_help_panel=MODEL_PANEL,
     ),
     widths: str | None = typer.Option(
