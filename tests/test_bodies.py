@@ -55,8 +55,8 @@ def test_a_hook_sees_and_replaces_every_activation(model):
 
 @pytest.mark.parametrize("model", NEW, ids=lambda model: model.name)
 def test_a_stopped_run_resumes_to_the_same_bits(model, tmp_path):
-    training = SHORT | {"steps": 6}
-    whole = ice.train(TASK, made(model), "all", out=tmp_path / "whole", **training)
+    training: Any = SHORT | {"steps": 6}
+    whole: Any = ice.train(TASK, made(model), "all", out=tmp_path / "whole", **training)
     with pytest.raises(Stop):
         ice.train(
             TASK,
@@ -67,7 +67,7 @@ def test_a_stopped_run_resumes_to_the_same_bits(model, tmp_path):
             on_progress=stop_after(4),
             **training,
         )
-    again = ice.train(TASK, made(model), "all", out=tmp_path / "stopped", resume=True, **training)
+    again: Any = ice.train(TASK, made(model), "all", out=tmp_path / "stopped", resume=True, **training)
     assert same_weights(whole.path, again.path)
 
 
