@@ -4,7 +4,9 @@ import hashlib
 import os
 from pathlib import Path
 
+from icecore.errors import InputError
 from icecore.store.folders import home_of
+from icecore.store.reading import open_regular
 
 NAME = "trusted-code"
 
@@ -28,8 +30,8 @@ def is_trusted(digest: str) -> bool:
     if path is None:
         return False
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
+        handle = open_regular(path, follow=False)
+    except (OSError, InputError):
         return False
     with os.fdopen(handle, encoding="ascii", errors="replace") as stream:
         about = os.fstat(stream.fileno())
