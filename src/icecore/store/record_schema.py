@@ -147,11 +147,12 @@ def problem_of_result(result: Any) -> str | None:
     if not isinstance(seeds, list) or not all(map(is_count, seeds)):
         return "its seeds are not a list of whole numbers"
     for name, value in result.items():
-        if name in NUMBERS or isinstance(value, list):
+        if name in SHARED:
+            if not SHARED[name](value):
+                return f"{name} is {value!r}"[:200]
+        elif name in NUMBERS or isinstance(value, list):
             if not isinstance(value, list) or len(value) != len(seeds):
                 return f"{name} is not a list with one entry per seed"
             if not all(map(NUMBERS.get(name, is_number), value)) and name != "seeds":
                 return f"{name} has a value out of its range"
-        elif name in SHARED and not SHARED[name](value):
-            return f"{name} is {value!r}"[:200]
     return None

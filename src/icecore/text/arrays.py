@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from icecore.store.files import replacing
+from icecore.store.reading import require_regular
 
 HEADER_BYTES = 128
 PIECE = 2**24  # values processed at a time
@@ -21,6 +22,16 @@ def write_array(path: Path, pieces: Iterable[np.ndarray], dtype: np.dtype) -> No
             length += len(piece)
         stream.seek(0)
         stream.write(header(length, dtype))
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Return an array as a map of its file; raise `ValueError` unless it is one of whole numbers from 0."""
+    require_regular(path)
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    is_right = isinstance(values, np.ndarray) and values.ndim == 1  # not an archive of several
+    if not is_right or not np.issubdtype(values.dtype, np.unsignedinteger):
+        raise ValueError(f"{path.name} is not an array of tokens")
+    return values
 
 
 def header(length: int, dtype: np.dtype) -> bytes:

@@ -27,7 +27,7 @@ from icecore.store.prepared import (
     read_prepared,
     require_reported,
 )
-from icecore.text.arrays import in_pieces, write_array
+from icecore.text.arrays import in_pieces, read_array, write_array
 from icecore.text.formats import END
 from icecore.text.replacement import built_beside, finish_replacement
 from icecore.text.sources import FileSource, Source, Sources
@@ -237,10 +237,10 @@ class Work:
             ) from error
 
     def counted(self) -> dict[str, Any]:
-        token_bytes = np.load(self.folder / TOKEN_BYTES)
+        token_bytes = read_array(self.folder / TOKEN_BYTES)
         splits = {}
         for split, name in SPLITS.items():
-            tokens = np.load(self.folder / name, mmap_mode="r")
+            tokens = read_array(self.folder / name)
             splits[split] = {
                 "documents": sum(int((piece == END_TOKEN).sum()) for piece in in_pieces(tokens)),
                 "bytes": sum(int(token_bytes[piece].sum()) for piece in in_pieces(tokens)),
