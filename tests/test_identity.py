@@ -146,7 +146,7 @@ def setting(part: str, name: str, value: object) -> Callable[[dict[str, Any]], o
     ("change", "message"),
     [
         (setting("model", "width", 2**20), "does not fit config.json"),
-        (setting("model", "layers", 900), "does not fit config.json"),
+        (setting("model", "layers", 10**6), "layers must be at most 1,000"),
         (setting("task", "vocabulary", 10**9), "does not fit config.json"),
         (setting("task", "test_size", 10**12), "test_size must be at most 1,000,000"),
         (lambda config: config.update(positions=10**12), "positions must be a whole number of at most"),
