@@ -19,6 +19,7 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.paper import claims_of, spent_on
 from icecore.store import Record, Records
+from icecore.training.identity import name_of
 
 
 def test_a_full_disk_leaves_the_records_as_they_were(tmp_path, monkeypatch):
@@ -204,8 +205,9 @@ def test_results_that_disagree_in_any_number_are_an_error(tmp_path, name):
 def test_one_run_on_two_machines_is_the_same_within_the_tolerance(tmp_path, capsys):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     config = {"task": {"name": "needle"}, "optimization": {"lr": 1e-3}}
-    Records(ours).append([record("a", 1.0, loss=0.1, variance={"all": {"mlp": (0.5, 0.25)}}, config=config)])
-    near = record("a", 1.0, loss=0.1 * (1 + 1e-7), variance={"all": {"mlp": (0.5, 0.25 + 1e-7)}}, config=config)
+    run = name_of(config)
+    Records(ours).append([record(run, 1.0, loss=0.1, variance={"all": {"mlp": (0.5, 0.25)}}, config=config)])
+    near = record(run, 1.0, loss=0.1 * (1 + 1e-7), variance={"all": {"mlp": (0.5, 0.25 + 1e-7)}}, config=config)
     Records(theirs).append([near | {"threads": 8}])
     assert main(["results", "merge", str(theirs), "--results", str(ours)]) == 0
     assert "0 records added, 1 in" in capsys.readouterr().out
@@ -218,3 +220,27 @@ def test_one_run_on_two_machines_is_the_same_within_the_tolerance(tmp_path, caps
     other = near | {"config": {**config, "optimization": {"lr": 1e-3 * (1 + 1e-7)}}}
     with pytest.raises(InputError, match=r"config\.optimization\.lr 0\.001 and 0\.00100"):
         Records(ours).append([other])
+
+
+def test_merging_refuses_a_record_whose_id_is_not_its_configs(tmp_path, capsys):
+    stored = Records(Path(__file__).parents[1] / "results").read()[0]
+    arguments = ["results", "merge", str(tmp_path / "theirs"), "--results", str(tmp_path / "ours")]
+    changed = {**stored["config"], "data_seed": 7}
+    for wrong in ({"run": "0123456789ab"}, {"config": changed}, {"config": [1]}, {"config": {"task": "needle"}}):
+        (tmp_path / "theirs").mkdir(exist_ok=True)
+        (tmp_path / "theirs" / "runs.jsonl").write_text(json.dumps(stored | wrong) + "\n")
+        assert main(arguments) == 2
+        said = capsys.readouterr().err
+        assert "is not the run of its config, whose id is" in said
+        assert said.count("\n") == 1
+    assert not (tmp_path / "ours").exists()
+    (tmp_path / "theirs" / "runs.jsonl").write_text(json.dumps(stored | {"config": None}) + "\n")
+    assert main(arguments) == 0
+    assert "warning: the ids of 1 records without a config cannot be checked" in capsys.readouterr().err
+
+
+def test_all_stored_records_merge(tmp_path, capsys):
+    results = Path(__file__).parents[1] / "results"
+    assert main(["results", "merge", str(results), "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    assert len(Records(tmp_path).read()) == len(Records(results).read())

@@ -134,8 +134,7 @@ def failures_of(name: str, outcome: Outcome, command: str, place: Path) -> list[
         found = [f"no end within {LIMIT_SECONDS:.0f} s"]
     if (place / MARKER).exists():
         found.append("the attacker's code ran")
-    controls = CONTROLS - ({13} if command == "export" else set())  # a progress bar of transformers
-    shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in controls})
+    shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in CONTROLS})
     if shown_controls:
         found.append(f"control characters in the output: {' '.join(shown_controls)}")
     outside = [path.name for path in place.parent.iterdir() if path != place]

@@ -8,7 +8,9 @@ import errno
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import typer
 
@@ -34,8 +36,8 @@ from icecore.cli import (
 )
 from icecore.cli.output import say_aside
 from icecore.cli.settings import TAKES_TASK_SETTINGS
-from icecore.cli.sweeps import SAID
-from icecore.errors import InputError, Interrupted, is_out_of_memory, printable_line
+from icecore.cli.sweeps import SAID, warn
+from icecore.errors import Advice, InputError, Interrupted, is_out_of_memory, printable_line
 from icecore.signals import ending_line, interrupts_raised
 
 USAGE_ERROR = typer.BadParameter.__base__  # typer bundles click since 0.26 and imported it before
@@ -111,13 +113,27 @@ def options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 2 after a one-line error, 128 + its number after a signal."""
     SAID.clear()
-    with interrupts_raised() as interrupts:
+    with interrupts_raised() as interrupts, advice_printed():
         try:
             return run(arguments)
         except (KeyboardInterrupt, typer.Abort):
             line, code = ending_line(interrupts.number)
             say_aside(line)
             return code
+
+
+@contextlib.contextmanager
+def advice_printed() -> Iterator[None]:
+    """Print the library's advice as one line, once; leave other warnings as they are."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def print_advice(message: Warning | str, category: type[Warning], *details: Any) -> None:
+            warn(str(message)) if issubclass(category, Advice) else show(message, category, *details)
+
+        warnings.simplefilter("always", Advice)
+        warnings.showwarning = print_advice
+        yield
 
 
 def run(arguments: Sequence[str] | None) -> int:

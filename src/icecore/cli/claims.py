@@ -23,7 +23,10 @@ from icecore.cli.terminal_table import terminal_width, wrapped
 from icecore.errors import require
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from icecore.reporting.claim import Claim
+    from icecore.store import Record
 
 
 REPRODUCE = "icecore reproduce makes it, or --results names another"
@@ -92,7 +95,7 @@ def merge_command(
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Merge records of other machines; skip duplicates, abort on conflict.
+    """Merge records of other machines; skip duplicates, abort on conflict or on an id that is not its config's.
 
     [bold]Examples[/bold]
 
@@ -107,6 +110,7 @@ def merge_command(
     ours, inside = Records(results, warn), Records(results, warn, INSIDE)
     runs = [record for each in theirs for record in each.read()]
     looks_inside = [record for source in sources for record in Records(source, warn, INSIDE).read()]
+    require_own_ids([*runs, *looks_inside])
     ours.require_agreement(runs)
     inside.require_agreement(looks_inside)
     added = ours.append(runs)
@@ -115,6 +119,24 @@ def merge_command(
         print_json({"added": added, "records": len(ours.by_run())})
     else:
         say(f"{added} records added, {len(ours.by_run())} in {ours.path}")
+
+
+def require_own_ids(records: "Sequence[Record]") -> None:
+    """Raise unless each record's id is that of its config; a record without a config cannot be checked."""
+    from icecore.training.identity import name_of
+
+    unchecked = [record for record in records if record.get("config") is None]
+    for record in records:
+        try:
+            own = record["run"] if record.get("config") is None else name_of(record["config"])
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            own = "none: it is not the config of a run"
+        require(
+            record["run"] == own,
+            f"run {record['run']} is not the run of its config, whose id is {own}; nothing was added",
+        )
+    if unchecked:
+        warn(f"the ids of {len(unchecked):,} records without a config cannot be checked; reports leave them out")
 
 
 def show_claims(

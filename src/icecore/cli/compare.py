@@ -154,14 +154,14 @@ def command(
         require_sound(cell.of_one_seed)  # report an error of any cell before the first one trains
     files = [] if figure is None else files_at(figure, made.name)
     require_drawable(files)
-    if (advice := cells[0].of_one_seed.training.advice) is not None:
-        warn(advice)
     populations = [
         one for each in missing_of(cells, chosen, Records(out, warn), device, precision).values() for one in each
     ]
     if dry_run:
         list_missing(populations, out, device_name(pick_device(device)), json)
         return
+    if populations and (advice := cells[0].of_one_seed.training.advice) is not None:
+        warn(advice)
     widest = max((one.cell.model.width for one in populations), default=0)
     warn_of_width(widest, device, "try --widths 16,64 --init matched")
     with jobs_progress(populations) as (progress_of, on_done):

@@ -44,6 +44,7 @@ def command(
     chosen = config.seeds[0] if seed is None else seed
     index = index_of(chosen, config.seeds)
     network = config.model.to_huggingface(config.dims, population.parameters(index))
+    silence_transformers()
     tokenizer = None
     if isinstance(config.task, Language):
         tokenizer = to_huggingface_tokenizer(load_tokenizer(config.task.text.folder), END)
@@ -57,3 +58,10 @@ def command(
         except safetensors.SafetensorError as error:  # safetensors raises this for an OSError
             raise OSError(str(error)) from error
     say(f"seed {chosen} of {run} to {folder}, as {format}")
+
+
+def silence_transformers() -> None:
+    """Turn off its progress bar, which moves the cursor on a pipe too."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()

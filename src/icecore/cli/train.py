@@ -171,10 +171,11 @@ def command(
     )
     probes = named_probes(load_function(each, "probe")[0] for each in probe)
     is_first = os.environ.get("RANK", "0") == "0"  # only rank 0 of torchrun prints
+    is_there = RunFolder.of(config, out).is_complete and not overwrite
     if is_first:
         for phase in config.phases:
             announce(chosen, config.dims, phase.trainable)
-            if (advice := phase.training.advice) is not None:
+            if not is_there and (advice := phase.training.advice) is not None:
                 warn(advice)
         warn_of_width(chosen.width, device, "try --width 64 --init matched")
     with (
@@ -182,7 +183,6 @@ def command(
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes)
-        is_there = RunFolder.of(config, out).is_complete and not overwrite
         run = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
     if is_first:
         if is_there:

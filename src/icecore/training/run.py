@@ -143,8 +143,9 @@ def train(
         phases=phases,
         **training,
     )
+    is_there = out is not None and RunFolder.of(config, Path(out)).is_complete and not overwrite
     for phase in config.phases:
-        if phase.training.advice is not None:
+        if phase.training.advice is not None and not is_there:
             warnings.warn(phase.training.advice, Advice, stacklevel=2)
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes)
     by_name = named_probes(probes)
