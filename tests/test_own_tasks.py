@@ -316,3 +316,16 @@ def test_a_task_that_ends_the_program_is_one_line(tmp_path, capsys):
     for command in (["tasks", f"{file}:Reversal"], ["train", f"{file}:Reversal", *SMALL]):
         assert main(command) == 2
         assert "SystemExit: 3" in capsys.readouterr().err
+
+
+def test_advice_is_one_line_once_and_not_for_a_finished_run(tmp_path, capsys):
+    flags = ["--length", "6", "--steps", "4", "--batch", "8", "--warmup-steps", "400", "--device", "cpu"]
+    compare = ["compare", f"{EXAMPLE}:Reversal", *flags, "--widths", "16", "--seeds", "1", "--out", str(tmp_path)]
+    train = ["train", f"{EXAMPLE}:Reversal", *flags, "--width", "16", "--out", str(tmp_path / "runs")]
+    for command in (compare, train):
+        assert main(command) == 0
+        said = capsys.readouterr().err
+        assert said.count("are within the warm-up") == said.count("warning: all 4 steps") == 1
+        assert "Advice" not in said
+        assert main(command) == 0
+        assert "warm-up" not in capsys.readouterr().err

@@ -198,6 +198,7 @@ def test_a_run_that_this_user_trained_needs_no_flag(tmp_path, capsys, monkeypatc
     (tmp_path / "mine.py").unlink()
     assert main(["evaluate", str(run), "--device", "cpu"]) == 0
     stored = trusted_list()
+    assert stored is not None
     assert stored == tmp_path / "state" / "icecore" / "trusted-code"
     assert stored.read_text() == f"{digest_of_code(CODE['task'])}\n"
     assert stat.S_IMODE(stored.stat().st_mode) == 0o600
@@ -258,4 +259,4 @@ def test_a_short_hash_is_not_enough(whole, tmp_path):
     with pytest.raises(InputError, match="trust=True"):
         RunFolder(run).load(CPU)
     remember_code(CODE["task"])
-    assert RunFolder(run).load(CPU)
+    assert RunFolder(run).load(CPU)[0].run_id == run.name
