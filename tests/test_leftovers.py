@@ -124,3 +124,13 @@ def test_a_checkpoint_beside_a_result_is_deleted_by_the_next_command(tmp_path, w
     checkpoint.write_bytes(b"of a process that was killed at its very end")
     assert main([part.format(path) for part in command]) == 0
     assert not checkpoint.exists()
+
+
+def test_training_again_deletes_the_checkpoint_beside_a_finished_run(tmp_path):
+    settings = {"seeds": 1, "steps": 2, "batch": 4, "warmup_steps": 1, "device": "cpu", "out": tmp_path}
+    task = ice.tasks.Needle(max_pairs=2, n_values=9, vocab_size=20, test_size=8)
+    run = ice.train(task, ice.Transformer(width=8), **settings)
+    left = run.path / "checkpoint.safetensors"
+    left.write_bytes(b"of a process that was killed after its result")
+    ice.train(task, ice.Transformer(width=8), **settings)
+    assert not left.exists()

@@ -49,16 +49,20 @@ def configure_streams() -> None:
 def run() -> None:
     # Spinning threads cost several times the work on a busy machine. Must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    configure_streams()
-    with interrupts_raised() as interrupts:
-        try:
-            from icecore.cli import main  # slow: a signal may come meanwhile
+    number = 0
+    try:
+        configure_streams()
+        with interrupts_raised() as interrupts:
+            try:
+                from icecore.cli import main  # slow: a signal may come meanwhile
 
-            sys.exit(main())
-        except KeyboardInterrupt:
-            line, code = ending_line(interrupts.number)
-            print(line, file=sys.stderr)
-            sys.exit(code)
+                sys.exit(main())
+            finally:
+                number = interrupts.number
+    except KeyboardInterrupt:
+        line, code = ending_line(number)
+        print(line, file=sys.stderr)
+        sys.exit(code)
 
 
 if __name__ == "__main__":

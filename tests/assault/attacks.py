@@ -25,6 +25,11 @@ HARMLESS = (  # to commands that do not read what is attacked
     "escapes in the device",
     "escapes in the commit",
     "escapes in the folder's name",
+    "escapes in the corpus",
+    "tokens",  # of the train split, which evaluate does not read, nor the tokenizer
+    "code in the tokens",
+    "train.npy",
+    "tokenizer",
 )
 TRAINING = ("train", "compare")  # these look for the id of what they train
 LOADING = ("evaluate", "analyze", "extract", "export")

@@ -142,7 +142,10 @@ def run_in_child(arguments: Sequence[str], folder: Path, disturbance: Disturbanc
         sys.argv = ["icecore", *arguments]
         from icecore.__main__ import run
 
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        except KeyboardInterrupt:  # it came before the first line of ours
+            os._exit(128 + signal.SIGINT)
         run()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1

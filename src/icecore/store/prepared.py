@@ -1,6 +1,7 @@
 """Prepared text on disk: tokens of two splits, the tokenizer, and last a manifest, whose presence means complete."""
 
 import hashlib
+import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,7 @@ class PreparedText:
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         except FileNotFoundError:
             raise InputError(f"{path} is missing; {way_out}") from None
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # the last two: its header
             reason = str(error).splitlines()[0]
             raise InputError(f"{path} is damaged ({reason}); {way_out}") from error
         is_right = isinstance(values, np.ndarray) and values.ndim == 1  # not an archive of several

@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import os
 import platform
+import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -231,7 +232,7 @@ class Work:
         """Return the manifest, counted from the outputs themselves."""
         try:
             return self.counted()
-        except (IndexError, KeyError, ValueError, EOFError) as error:
+        except (IndexError, KeyError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
             raise InputError(
                 f"{self.folder} has damaged files of an earlier try ({error}); start again with --overwrite"
             ) from error

@@ -203,7 +203,8 @@ class RunFolder:
             )
             tensors = {name: halved(name, value) for name, value in tensors.items()}
         kept = RunFolder.of(dataclasses.replace(config, seeds=seeds), out)
-        require(kept.path.resolve() != self.path.resolve(), f"{self.path} already has exactly these seeds")
+        is_itself = os.path.realpath(kept.path) == os.path.realpath(self.path)  # resolve() raises for a loop of links
+        require(not is_itself, f"{self.path} already has exactly these seeds")
         require(not kept.is_begun, f"{kept.path} is already there; choose another --out, or remove it first")
         with filled_whole(kept.path) as path:
             RunFolder(path).write_config(dataclasses.replace(config, seeds=seeds))
@@ -249,6 +250,7 @@ class RunFolder:
         require_copies(self.path, texts_of(config))
         trainables = [phase.trainable for phase in config.phases]
         require_fit(self.path / WEIGHTS, config.model, config.dims, trainables, config.seeds)
+        self.remove_leftovers()
 
     def with_its_data(self, value: Any) -> Any:
         """Return the config; data paths that do not exist from here are looked up from the folders above the run."""
