@@ -8,6 +8,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import icecore as ice
 import pytest
 from small_runs import copied, same_weights, train_whole
 
@@ -128,7 +129,7 @@ def test_a_checkpoint_beside_a_result_is_deleted_by_the_next_command(tmp_path, w
 
 def test_training_again_deletes_the_checkpoint_beside_a_finished_run(tmp_path):
     settings = {"seeds": 1, "steps": 2, "batch": 4, "warmup_steps": 1, "device": "cpu", "out": tmp_path}
-    task = ice.tasks.Needle(max_pairs=2, n_values=9, vocab_size=20, test_size=8)
+    task = ice.tasks.Needle(max_pairs=2, values=9, vocabulary=20, test_size=8)
     run = ice.train(task, ice.Transformer(width=8), **settings)
     left = run.path / "checkpoint.safetensors"
     left.write_bytes(b"of a process that was killed after its result")

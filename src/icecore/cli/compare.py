@@ -12,6 +12,7 @@ from icecore.cli.options import (
     BATCH,
     CLIP,
     DEVICE,
+    FORCE,
     GAIN,
     HEADS,
     INIT,
@@ -88,6 +89,7 @@ def command(
     clip: float | None = CLIP,
     seeds: str = typer.Option("3", help="Seeds per cell: how many (10), or which (0,3,7).", rich_help_panel=RUN_PANEL),
     device: str = DEVICE,
+    force: bool = FORCE,
     precision: str = PRECISION,
     out: Path = typer.Option(
         Path("runs"),
@@ -165,7 +167,7 @@ def command(
     widest = max((one.cell.model.width for one in populations), default=0)
     warn_of_width(widest, device, "try --widths 16,64 --init matched")
     with jobs_progress(populations) as (progress_of, on_done):
-        failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done)
+        failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done, force)
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
     if json:

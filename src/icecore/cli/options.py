@@ -38,6 +38,9 @@ SCHEDULE = typer.Option(
 CLIP = typer.Option(None, help="Clip each seed's gradient to this norm. Default: 1.", rich_help_panel=TRAINING_PANEL)
 
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.", rich_help_panel=RUN_PANEL)
+FORCE = typer.Option(
+    False, "--force", help="Train even if the memory that is free does not seem to suffice.", rich_help_panel=RUN_PANEL
+)
 PRECISION = typer.Option(
     "auto",
     help="Precision of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, else fp32.",

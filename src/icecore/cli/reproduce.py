@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.options import DEVICE, RUN_PANEL
+from icecore.cli.options import DEVICE, FORCE, RUN_PANEL
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table, say, say_aside
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
@@ -55,6 +55,7 @@ def reproduce_command(
         None, min=1, help="Largest population: seeds that train at once.", rich_help_panel=RUN_PANEL
     ),
     device: str = DEVICE,
+    force: bool = FORCE,
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16.", rich_help_panel=RUN_PANEL),
     executor: Executor = typer.Option(
         Executor.local, help="local, or ray: on a Ray cluster (needs the extra ray).", rich_help_panel=RUN_PANEL
@@ -115,7 +116,7 @@ def reproduce_command(
         return
     where = pick_device(device)
     chosen = pick_precision(precision, where)
-    populations = missing(cells, seeds, records, chosen, where.type, at_once, runs)
+    populations = missing(cells, seeds, records, chosen, where.type, at_once, runs, force)
     if dry_run:
         list_missing(populations, results, device_name(where), json)
         return

@@ -11,6 +11,7 @@ from icecore.cli.options import (
     BATCH,
     CLIP,
     DEVICE,
+    FORCE,
     GAIN,
     HEADS,
     INIT,
@@ -97,6 +98,7 @@ def command(
         0, help="Seed of the training data, which all seeds share.", rich_help_panel=RUN_PANEL
     ),
     device: str = DEVICE,
+    force: bool = FORCE,
     precision: str = PRECISION,
     out: Path = OUT,
     resume: bool = typer.Option(
@@ -183,7 +185,9 @@ def command(
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes)
-        run = train_config(config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes)
+        run = train_config(
+            config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes, force
+        )
     if is_first:
         if is_there:
             say_aside("the run is complete and was not trained again; --overwrite trains it again")

@@ -57,6 +57,7 @@ def compare(
     precision: str = "auto",
     metric: str = "accuracy",
     on_progress: Callable[[str, Progress], None] | None = None,
+    force: bool = False,
     **training: Any,
 ) -> Comparison:
     """Train what is missing under `out`, and return the results, for one task or several.
@@ -72,9 +73,9 @@ def compare(
     report = on_progress
     progress_of = (lambda _: None) if report is None else (lambda job: functools.partial(report, job.label))
     if out is None:
-        runs = train_in_memory(cells, seeds, device, precision, progress_of)
+        runs = train_in_memory(cells, seeds, device, precision, progress_of, force)
         return Comparison(points_from(runs, metric), cells, seeds)
-    failures = train_missing(cells, seeds, Path(out), device, precision, progress_of)
+    failures = train_missing(cells, seeds, Path(out), device, precision, progress_of, force=force)
     if failures:
         raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))
     return Comparison(points_of(cells, seeds, Records(Path(out)), device, precision, metric), cells, seeds)

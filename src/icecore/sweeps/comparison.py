@@ -53,7 +53,12 @@ def precision_of(cell: Cell, device: str, precision: str) -> str:
 
 
 def missing_of(
-    cells: Sequence[Cell], seeds: Seeds, records: Records, device: str = "auto", precision: str = "auto"
+    cells: Sequence[Cell],
+    seeds: Seeds,
+    records: Records,
+    device: str = "auto",
+    precision: str = "auto",
+    force: bool = False,
 ) -> dict[str, list[Job]]:
     """Return the jobs not recorded yet, by precision."""
     kind = pick_device(device).type
@@ -61,7 +66,10 @@ def missing_of(
     for cell in cells:
         by_precision.setdefault(precision_of(cell, device, precision), []).append(cell)
     folder = records.path.parent  # runs are stored beside their records
-    return {chosen: missing(each, seeds, records, chosen, kind, runs=folder) for chosen, each in by_precision.items()}
+    return {
+        chosen: missing(each, seeds, records, chosen, kind, runs=folder, force=force)
+        for chosen, each in by_precision.items()
+    }
 
 
 def recorded(
@@ -84,12 +92,13 @@ def train_missing(
     precision: str = "auto",
     progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
     on_done: Callable[[Job, list[float]], None] = lambda *_: None,
+    force: bool = False,
 ) -> list[Failure]:
     """Train what is missing and record it under `folder`; return the failures, which do not stop the others."""
     records = Records(folder)
     return [
         failure
-        for chosen, populations in missing_of(cells, seeds, records, device, precision).items()
+        for chosen, populations in missing_of(cells, seeds, records, device, precision, force).items()
         for failure in run_missing(populations, records, folder, device, chosen, progress_of, on_done)
     ]
 
@@ -100,11 +109,12 @@ def train_in_memory(
     device: str = "auto",
     precision: str = "auto",
     progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+    force: bool = False,
 ) -> list[tuple[Cell, list[Record]]]:
     """Train every cell and save nothing; return each cell's records."""
     found = []
     for cell in cells:
-        job = Job(cell, numbered(seeds))
+        job = Job(cell, numbered(seeds), force)
         chosen = precision_of(cell, device, precision)
         found.append((cell, list(records_of(train_population(job, None, device, chosen, progress_of(job))))))
     return found

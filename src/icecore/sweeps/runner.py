@@ -24,6 +24,7 @@ class Job:
 
     cell: Cell
     seeds: tuple[int, ...]
+    force: bool = False  # train it whatever memory is free
 
     @property
     def seed_steps(self) -> int:
@@ -47,6 +48,7 @@ def missing(
     device: str,
     at_once: int | None = None,
     runs: Path | None = None,
+    force: bool = False,
 ) -> list[Job]:
     """Return the jobs not recorded yet, as populations that fit in memory; cells that share runs are run once.
 
@@ -60,7 +62,7 @@ def missing(
         chosen = dataclasses.replace(cell, is_analyzed=setting in analyzed)
         wanted = [seed for seed in numbered(seeds) if not stored.has(chosen, seed, precision)]
         fit = max(1, min(at_once or len(wanted) or 1, MOST_PARAMETERS[device] // parameters_of(cell)))
-        found += [Job(chosen, each) for each in grouped(wanted, fit, begun.get(setting, []))]
+        found += [Job(chosen, each, force) for each in grouped(wanted, fit, begun.get(setting, []))]
     order = {cell.setting: place for place, cell in reversed(list(enumerate(cells)))}
     return sorted(found, key=lambda population: order[population.cell.setting])
 
@@ -191,6 +193,7 @@ def train_population(
         device=device,
         precision=precision,
         on_progress=watch,
+        force=population.force,
         evaluate_every=extras.evaluate_every(cell.task, steps),
         **cell.training,
     )

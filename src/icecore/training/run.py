@@ -1,6 +1,7 @@
 """Train a run, or load one from disk."""
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from icecore.tasks.check import require_task
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
 from icecore.training.loop import CHECKPOINT_MINUTES, Intervals, ProgressCallback, train_run
+from icecore.training.memory import require_memory
 from icecore.training.notebook import notebook_progress
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
@@ -114,6 +116,7 @@ def train(
     checkpoint_every: int | None = None,
     checkpoint_minutes: float = CHECKPOINT_MINUTES,
     accumulate: int = 1,
+    force: bool = False,
     phases: Sequence[Mapping[str, Any]] = (),
     **training: Any,
 ) -> TrainedRun:
@@ -123,7 +126,8 @@ def train(
     other parameters are frozen. With `out`, the run is saved there, in a folder named by its config; a complete run is
     loaded, not repeated. `resume` continues an unfinished run of this config; None does so if there is one.
     `accumulate` splits every batch into this many parts, which saves memory and changes nothing else. Under
-    `torchrun`, each process computes its part of every batch, and rank 0 saves the run.
+    `torchrun`, each process computes its part of every batch, and rank 0 saves the run. A run that needs more memory
+    than is free is refused, unless with `force`.
 
     `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
@@ -150,7 +154,9 @@ def train(
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes)
     by_name = named_probes(probes)
     with notebook_progress(task.name) if on_progress is None else contextlib.nullcontext(on_progress) as report:
-        return train_config(config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name)
+        return train_config(
+            config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name, force
+        )
 
 
 def checked_task(task: Task | str, preset: str = "released") -> Task:
@@ -193,9 +199,12 @@ def train_config(
     on_progress: ProgressCallback | None = None,
     accumulate: int = 1,
     probes: Mapping[str, Probe] | None = None,
+    force: bool = False,
 ) -> TrainedRun:
     """Train from a finished RunConfig."""
     require(not (resume and overwrite), "--resume continues, --overwrite starts again: choose one of them")
+    if not force and (out is None or overwrite or not RunFolder.of(config, Path(out)).is_complete):
+        require_memory(config, device, accumulate * int(os.environ.get("WORLD_SIZE", "1")))
     require_sound(config)
     micro = MicroBatches(Parallel.join(device), accumulate)
     for batch in batch_sizes(config.task.train_set(), config.training.batch):
