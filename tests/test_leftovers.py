@@ -8,10 +8,10 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import icecore as ice
 import pytest
 from small_runs import copied, same_weights, train_whole
 
+import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import filled_whole, replacing, temporary

@@ -4,7 +4,6 @@ Parameters, optimizer, test set and training data are counted. Activations follo
 ACTIVATIONS numbers per layer, channel and token that is read. An estimate is within about a factor of 2.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -37,9 +36,13 @@ FLAGS = {
 def require_memory(config: RunConfig, device: torch.device, parts: int = 1, free: int | None = None) -> None:
     """Raise if the run needs more memory than is free. `parts` divide each batch; `free` is asked for if None."""
     free = free_memory(device) if free is None else free
-    needed = estimate(config, device, parts)
+    if free is None:
+        return
+    needed = counted(config, device)
+    if sum(needed.values()) <= free:  # else nothing is drawn from the task, which may take minutes
+        needed = estimate(config, device, parts)
     total = sum(needed.values())
-    if free is None or total <= free:
+    if total <= free:
         return
     largest = max(needed, key=lambda name: needed[name])
     raise InputError(
@@ -48,21 +51,23 @@ def require_memory(config: RunConfig, device: torch.device, parts: int = 1, free
     )
 
 
-def estimate(config: RunConfig, device: torch.device, parts: int = 1) -> Mapping[str, int]:
+def estimate(config: RunConfig, device: torch.device, parts: int = 1) -> dict[str, int]:
     """Return the bytes that a run needs, by part."""
+    return counted(config, device) | {"activations": activations(config, device, parts)}
+
+
+def counted(config: RunConfig, device: torch.device) -> dict[str, int]:
+    """Return the bytes of what is counted, by part."""
     task, seeds = config.task, len(config.seeds)
     trained, frozen = config.parameter_counts
     test_tokens = tokens_of_test(task)
-    needed = {
+    return {
         # While they are stacked, each seed's initial values are there too; the optimizer comes later.
         "parameters": FLOAT * seeds * max(trained + frozen, 2 * (trained + frozen) - 4 * trained),
         "optimizer": FLOAT * seeds * 4 * trained,  # values in one vector, gradients and two moments
         "training data": TOKEN * tokens_of_block(config, device),
         "test set": TOKEN * test_tokens,
     }
-    if sum(needed.values()) > 2**50:  # nothing of the task is drawn then
-        return needed | {"activations": 0}
-    return needed | {"activations": activations(config, device, parts)}
 
 
 def activations(config: RunConfig, device: torch.device, parts: int) -> int:
