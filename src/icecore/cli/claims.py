@@ -204,4 +204,4 @@ def show_summary(names: list[str], scale: ScaleName, preset: str, results: Path,
 
 
 def as_json(claim: "Claim") -> dict[str, Any]:
-    return {**dataclasses.asdict(claim), "n": claim.n, "spread": claim.spread}
+    return {**dataclasses.asdict(claim), "n": claim.n, "spread": claim.spread, "weak": claim.is_weak}

@@ -12,10 +12,13 @@ from icecore.paper.numbers import LAPTOP_LINE, KnownReason, Number
 from icecore.reporting.claim import (
     Claim,
     Precisions,
+    around,
     median_of,
+    nearest_baseline,
     of_most_seeds,
     precision_of,
     seeds_in_words,
+    strictly_judged,
     verdict_of,
     without_verdict,
 )
@@ -45,7 +48,7 @@ def accuracy_claims(
             notes = reasons_for(number, reason, evidence.preset, precisions, changed)
             claim = replace(claim, explanation="; ".join(notes))
         found.append(claim)
-    return found
+    return strictly_judged(found)
 
 
 def claim_of(
@@ -62,6 +65,11 @@ def claim_of(
     tolerance, reason, verdict = judge(number, ours, scale)
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     row, column = experiment.place(cell.name)
+    allowed, null = None, None
+    if number is not None and scale == "paper":
+        allowed = around(number.paper, number.tolerance.points)
+        rules = runs[0]["baselines"] if baselines else {}
+        null = nearest_baseline(rules, number.paper, number.tolerance.points)
     return Claim(
         experiment.name,
         cell.label + suffix,
@@ -76,6 +84,8 @@ def claim_of(
         exact_match=median_of(whole) if key == "accuracy" else None,
         place=(row + suffix, column),
         setting=cell.setting,
+        allowed=allowed,
+        null=null,
     )
 
 

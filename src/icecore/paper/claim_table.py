@@ -8,11 +8,18 @@ from icecore.paper.shares import choices_of
 from icecore.reporting.claim import Claim, shown
 from icecore.reporting.table import Table
 
-HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "baseline", "tolerance", "verdict")
+HEADINGS = ("name", "cell", "paper", "ours", "n", "spread", "interval", "baseline", "null", "tolerance", "verdict")
 SHARES = {"table4": table4.SHARES, "table7": table7.SHARES}
 
 
-SECONDARY = ("tolerance", "spread", "baseline", "n")  # the cell, both numbers and the verdict stay on one line
+SECONDARY = (
+    "tolerance",
+    "spread",
+    "interval",
+    "baseline",
+    "null",
+    "n",
+)  # the cell, both numbers and the verdict stay on one line
 
 
 def claim_table(claims: Sequence[Claim], title: str) -> Table:
@@ -34,16 +41,21 @@ def row_of(claim: Claim) -> tuple[str, ...]:
     def words(value: float | None) -> str:
         return shown(value, claim.digits)
 
+    def span(ends: tuple[float, float] | None) -> str:
+        return "" if ends is None else f"{words(ends[0])} to {words(ends[1])}"
+
     return (
         claim.name,
         claim.cell,
         words(claim.paper),
         words(claim.ours),
         str(claim.n),
-        "" if claim.spread is None else f"{words(claim.spread[0])} to {words(claim.spread[1])}",
+        span(claim.spread),
+        span(claim.interval),
         words(claim.baseline),
+        "" if claim.null is None else words(claim.null.value),
         claim.tolerance,
-        claim.verdict,
+        claim.shown_verdict,
     )
 
 

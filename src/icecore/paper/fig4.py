@@ -25,7 +25,8 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
 from icecore.paper.scales import Scale
-from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of, without_verdict
+from icecore.reporting.verdict import Null
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINED, CellName
 
@@ -107,7 +108,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     shapes = SHAPES if evidence.scale == "paper" else ()
     return [
         *(point_claim(experiment, point) for point in points),
-        *(shape_claim(points, shape) for shape in shapes),
+        *strictly_judged([shape_claim(points, shape) for shape in shapes]),
     ]
 
 
@@ -133,14 +134,28 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
     """Return a claim on one loss minus another. On another text only its sign, or that it is small, can be compared."""
     by_size = {f"{point.kind} {point.name.size}": point for point in points}
     first, second = by_size.get(shape.first), by_size.get(shape.second)
-    ours, seeds = None, 0
+    ours, seeds, compared = None, 0, None
     if first is not None and second is not None:
         ours = statistics.median(first.values) - statistics.median(second.values)
         seeds = min(len(first.values), len(second.values))
+        compared = ("difference", first.values, second.values)
     label = f"loss of {shape.first} minus {shape.second}"
     verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
     return Claim(
-        "fig4", label, shape.paper, ours, (), None, shape.tolerance, shape.reason, verdict, digits=2, seeds=seeds
+        "fig4",
+        label,
+        shape.paper,
+        ours,
+        (),
+        None,
+        shape.tolerance,
+        shape.reason,
+        verdict,
+        digits=2,
+        seeds=seeds,
+        allowed=(shape.least, shape.most),
+        compared=compared,
+        null=Null("equal losses", 0.0, shape.least <= 0.0 <= shape.most),
     )
 
 

@@ -9,7 +9,8 @@ from icecore.drawing import COLOURS, MARKERS, finished, new_figure
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.table3 import TABLE3, runs_with
-from icecore.reporting.claim import Claim, median_of, verdict_of
+from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of
+from icecore.reporting.verdict import Null
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
@@ -40,9 +41,11 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                 verdict,
                 digits=2,
                 place=place,
+                allowed=(-most, most),
+                null=Null("no learning", 0.0, True),
             )
         )
-    return found
+    return found if evidence.scale == "laptop" else strictly_judged(found)
 
 
 def last_tenth(curve: dict[str, list[float]]) -> float:

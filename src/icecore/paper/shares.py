@@ -8,7 +8,8 @@ from icecore.paper.differences import share_reasons
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import Tolerance
-from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, around, median_of, strictly_judged, verdict_of, without_verdict
+from icecore.reporting.verdict import Null
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
 
@@ -80,8 +81,20 @@ def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[S
                 for variation in experiment.changed(cell, evidence)
             }
             claim = replace(claim, explanation="; ".join(share_reasons(share, claim.n, changed)))
-        found.append(claim)
-    return found
+        found.append(replace(claim, null=null_of(share, printed)))
+    return strictly_judged(found)
+
+
+def null_of(share: Share, printed: Sequence[Share]) -> Null:
+    """Return the median of the column's other rows: a constant. It agrees if that, or half of the other rows, does.
+
+    Half of the other rows: the paper's own rows, shuffled, would meet the claim as often as not.
+    """
+    others = [one.paper for one in printed if one.column == share.column and one.cell != share.cell]
+    constant = statistics.median(others)
+    agreeing = [abs(other - share.paper) <= share.tolerance.points for other in others]
+    agrees = abs(constant - share.paper) <= share.tolerance.points or 2 * sum(agreeing) >= len(others)
+    return Null("median of the other rows", constant, agrees)
 
 
 def share_claim(name: str, share: Share, runs: Sequence[Record], is_comparable: bool, more: str = "") -> Claim:
@@ -93,9 +106,9 @@ def share_claim(name: str, share: Share, runs: Sequence[Record], is_comparable: 
     if not is_comparable:
         tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
     place = (str(share.cell), share.column)
-    return Claim(
-        name, ", ".join(place), share.paper, ours, tuple(values), None, tolerance, reason, verdict, place=place
-    )
+    allowed = around(share.paper, share.tolerance.points) if is_comparable else None
+    number = (share.paper, ours, tuple(values), None)
+    return Claim(name, ", ".join(place), *number, tolerance, reason, verdict, place=place, allowed=allowed)
 
 
 def shares_of(

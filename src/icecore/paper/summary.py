@@ -11,8 +11,11 @@ from icecore.store.records import Records
 
 VERDICTS = {  # by column heading
     "reproduced": "reproduced",
+    "weak": "reproduced (weak)",
     "differ": "differs",
-    "without a number in the paper": "nothing to compare with",
+    "undecided": "undecided",
+    "no number": "nothing to compare with",
+    "follow": "follows",
     "not run": "not run",
 }
 HEADINGS = ("name", "what", *VERDICTS, "seeds", "minutes")
@@ -35,5 +38,5 @@ def summary_of(names: Sequence[str], scale: str, preset: str, records: Records, 
 
 def counted(claims: Sequence[Claim]) -> tuple[str, ...]:
     """Return the number of claims per verdict, and the number of seeds."""
-    counts = Counter(claim.verdict for claim in claims)
+    counts = Counter(claim.shown_verdict for claim in claims)
     return (*(str(counts[verdict] or "") for verdict in VERDICTS.values()), seeds_of(claims))

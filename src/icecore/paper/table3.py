@@ -7,7 +7,7 @@ were fixed before any run of this size was recorded.
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from icecore.drawing import COLOURS, finished, new_figure
@@ -15,7 +15,15 @@ from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import Scale
-from icecore.reporting.claim import Claim, median_of, verdict_of, without_verdict
+from icecore.reporting.claim import (
+    Claim,
+    around,
+    median_of,
+    nearest_baseline,
+    strictly_judged,
+    verdict_of,
+    without_verdict,
+)
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINED, CellName
 
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
 COLUMNS = ("accuracy", "bits", "trained parameters", "bits per parameter")
 PRINTED = {"Normal": (80.54, 1_900_177, 659_584, 2.88), "Random": (4.53, 106_876, 262_784, 0.41)}
 TENTH = (0.1, "a tenth of the number: it is printed without a spread, and text and scripts train differently")
+FOLLOWS = "follows from the accuracy"  # each model is one measurement, whatever is computed from it
 LAPTOP_RATIO = 2.0  # a laptop's table is smaller: Normal must memorize several times as much per parameter
 LAPTOP_REASON = "the laptop's table and model are smaller than the paper's"
 # Not in the paper: bits from the loss, with chance subtracted, and bits per parameter with frozen ones included.
@@ -54,7 +63,14 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
         for column, key in OURS.items():
             values = [run["capacity"][key] for run in runs]
             found.append(own_claim(name.column, column, list(map(round, values)) if key == "loss_bits" else values))
-    return [*found, ratio_claim({name.kind: runs for name, runs in runs_of.items()}, evidence.scale)]
+    found.append(ratio_claim({name.kind: runs for name, runs in runs_of.items()}, evidence.scale))
+    return strictly_judged(found if evidence.scale == "laptop" else list(map(of_own, found)))
+
+
+def of_own(claim: Claim) -> Claim:
+    """Return the claim; if it has a number that only restates an accuracy, without a verdict of its own."""
+    restates = claim.allowed is None and claim.paper is not None and claim.ours is not None
+    return replace(claim, verdict="follows", note=FOLLOWS) if restates else claim
 
 
 def papers_values(runs: Sequence[Record]) -> tuple[list[float], ...]:
@@ -84,9 +100,21 @@ def number_claim(
     if scale == "laptop":
         tolerance, reason, verdict = "", LAPTOP_REASON, without_verdict(ours)
     baseline = 100 * max(runs[0]["baselines"].values(), default=0.0) if runs and column == "accuracy" else None
-    cell, place = f"{row}, {column}", (row, column)
+    is_judged = scale == "paper" and column == "accuracy"
     return Claim(
-        "table3", cell, paper, ours, tuple(values), baseline, tolerance, reason, verdict, digits=2, place=place
+        "table3",
+        f"{row}, {column}",
+        paper,
+        ours,
+        tuple(values),
+        baseline,
+        tolerance,
+        reason,
+        verdict,
+        digits=2,
+        place=(row, column),
+        allowed=around(paper, allowed) if is_judged else None,
+        null=nearest_baseline(runs[0]["baselines"], paper, allowed) if is_judged and runs else None,
     )
 
 

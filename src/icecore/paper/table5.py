@@ -7,8 +7,8 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
 from icecore.paper.scales import Scale
-from icecore.paper.shares import share_claim, shares
-from icecore.reporting.claim import Claim
+from icecore.paper.shares import null_of, share_claim, shares
+from icecore.reporting.claim import Claim, strictly_judged
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINED, CellName
 
@@ -39,8 +39,9 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     for share in SHARES:
         own = [run for run in inside if kind_of(run) == share.cell.kind and width_of(run) == width]
         named = replace(share, cell=replace(share.cell, width=width))
-        found.append(share_claim(experiment.name, named, own, is_comparable, f"; {OTHER_TEXT}"))
-    return found
+        claim = share_claim(experiment.name, named, own, is_comparable, f"; {OTHER_TEXT}")
+        found.append(replace(claim, null=null_of(share, SHARES)))
+    return strictly_judged(found)
 
 
 TABLE5 = Experiment(

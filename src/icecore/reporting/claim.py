@@ -3,8 +3,9 @@
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from icecore.reporting.verdict import LEAST_SEEDS, Medians, Null, Question, judge_table, resampled_medians
 from icecore.store.record_schema import PRECISIONS, is_valid
 from icecore.store.records import Record, Records
 
@@ -21,7 +22,7 @@ class Claim:
     baseline: float | None  # the best rule that needs no learning
     tolerance: str
     reason: str
-    verdict: str  # reproduced, differs, not run, or nothing to compare with
+    verdict: str  # reproduced, differs, undecided, not run, nothing to compare with, or follows
     digits: int = 1  # shown after the decimal point
     note: str = ""  # such as a replication's number
     explanation: str = ""  # of a difference
@@ -29,10 +30,26 @@ class Claim:
     seeds: int | None = None  # their number, if the claim compares several cells
     place: tuple[str, str] | None = None  # row and column in the table, if any
     setting: str = ""  # of its records, if they share one
+    allowed: tuple[float, float] | None = None  # the range of the tolerance, if seeds decide
+    compared: tuple[str, tuple[float, ...], tuple[float, ...]] | None = None  # ratio or difference of two cells' seeds
+    null: Null | None = None
+    interval: tuple[float, float] | None = None  # of our median
+    p: float | None = None  # of no difference, corrected over the table
+    different: bool | None = None
+    equivalent: bool | None = None
 
     @property
     def n(self) -> int:
         return len(self.values) if self.seeds is None else self.seeds
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether a null would pass too."""
+        return self.null is not None and self.null.agrees
+
+    @property
+    def shown_verdict(self) -> str:
+        return f"{self.verdict} (weak)" if self.verdict == "reproduced" and self.is_weak else self.verdict
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -59,6 +76,56 @@ def seeds_of(claims: Sequence[Claim]) -> str:
 
 def verdict_of(ours: float | None, agrees: bool) -> str:
     return "not run" if ours is None else "reproduced" if agrees else "differs"
+
+
+def strictly_judged(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims of one table with verdicts from intervals over seeds; those without a range stay as they are.
+
+    An undecided claim with too few seeds says how many it needs.
+    """
+    judged = [claim for claim in claims if claim.allowed is not None]
+    answers = iter(judge_table([question_of(claim) for claim in judged]))
+    found: list[Claim] = []
+    for claim in claims:
+        if claim.allowed is None:
+            found.append(claim)
+            continue
+        answer, note = next(answers), claim.note
+        if answer.verdict == "undecided" and answer.interval is None:
+            note = "; ".join(filter(None, (f"{claim.n} of the {LEAST_SEEDS} seeds that an interval needs", note)))
+        found.append(replace(claim, note=note, **vars(answer)))
+    return found
+
+
+def question_of(claim: Claim) -> Question | None:
+    if claim.ours is None:
+        return None
+    assert claim.allowed is not None
+    least, most = claim.allowed
+    return Question(medians_of(claim), least, most, claim.paper, not least <= claim.ours <= most)
+
+
+def medians_of(claim: Claim) -> Medians | None:
+    """Return the claim's resamples; a ratio or difference resamples its two cells independently."""
+    if claim.compared is None:
+        return resampled_medians(claim.values)
+    how, *both = claim.compared
+    first, second = (resampled_medians(values, stream) for stream, values in enumerate(both))
+    if first is None or second is None:
+        return None
+    return first / second if how == "ratio" else first - second
+
+
+def around(paper: float, points: float) -> tuple[float, float]:
+    return paper - points, paper + points
+
+
+def nearest_baseline(baselines: dict[str, float], paper: float, points: float) -> Null | None:
+    """Return the rule without learning that comes nearest to the paper's number, in %."""
+    if not baselines:
+        return None
+    name, value = min(baselines.items(), key=lambda item: abs(100 * item[1] - paper))
+    return Null(name.replace("_", " "), 100 * value, abs(100 * value - paper) <= points)
 
 
 def shown(value: float | None, digits: int) -> str:
