@@ -138,7 +138,7 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
     if first is not None and second is not None:
         ours = statistics.median(first.values) - statistics.median(second.values)
         seeds = min(len(first.values), len(second.values))
-        compared = ("difference", first.values, second.values)
+        compared = ("difference", (first.values, second.values))
     label = f"loss of {shape.first} minus {shape.second}"
     verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
     return Claim(

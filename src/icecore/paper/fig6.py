@@ -166,7 +166,7 @@ def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reas
         verdict,
         seeds=seeds,
         allowed=(least, math.inf),
-        compared=("ratio", upper.values, lower.values),
+        compared=("ratio", (upper.values, lower.values)),
         null=Null("equal divergences", 1.0, least <= 1.0),
     )
 

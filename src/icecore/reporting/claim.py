@@ -5,7 +5,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from icecore.reporting.verdict import LEAST_SEEDS, Medians, Null, Question, judge_table, resampled_medians
+from icecore.reporting.verdict import (
+    LEAST_SEEDS,
+    Medians,
+    Null,
+    Question,
+    judge_table,
+    resampled_combined,
+    resampled_least,
+    resampled_medians,
+)
 from icecore.store.record_schema import PRECISIONS, is_valid
 from icecore.store.records import Record, Records
 
@@ -31,7 +40,8 @@ class Claim:
     place: tuple[str, str] | None = None  # row and column in the table, if any
     setting: str = ""  # of its records, if they share one
     allowed: tuple[float, float] | None = None  # the range of the tolerance, if seeds decide
-    compared: tuple[str, tuple[float, ...], tuple[float, ...]] | None = None  # ratio or difference of two cells' seeds
+    compared: tuple[str, tuple[tuple[float, ...], ...]] | None = None  # one of COMBINED, and the seeds of each cell
+    is_worst: bool = False  # `ours` is the worst restart, not the median
     null: Null | None = None
     interval: tuple[float, float] | None = None  # of our median
     p: float | None = None  # of no difference, corrected over the table
@@ -106,14 +116,10 @@ def question_of(claim: Claim) -> Question | None:
 
 
 def medians_of(claim: Claim) -> Medians | None:
-    """Return the claim's resamples; a ratio or difference resamples its two cells independently."""
-    if claim.compared is None:
-        return resampled_medians(claim.values)
-    how, *both = claim.compared
-    first, second = (resampled_medians(values, stream) for stream, values in enumerate(both))
-    if first is None or second is None:
-        return None
-    return first / second if how == "ratio" else first - second
+    """Return the claim's number for each resample of the seeds; several cells are resampled independently."""
+    if claim.compared is not None:
+        return resampled_combined(*claim.compared)
+    return resampled_least(claim.values) if claim.is_worst else resampled_medians(claim.values)
 
 
 def around(paper: float, points: float) -> tuple[float, float]:

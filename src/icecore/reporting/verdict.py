@@ -17,7 +17,8 @@ breaks it throughout. Fewer than `LEAST_SEEDS` seeds have no interval, so the cl
 """
 
 import functools
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,6 +81,56 @@ def resampled_medians(values: Sequence[float], stream: int = 0) -> Medians | Non
     lower, upper = middle_ranks(len(values))
     medians = (ordered[lower] + ordered[upper]) / 2
     return np.random.default_rng((SEED, stream)).permutation(medians) if stream else medians
+
+
+def resampled_least(values: Sequence[float]) -> Medians | None:
+    """Return the smallest value of each resample, None with too few seeds."""
+    if len(values) < LEAST_SEEDS:
+        return None
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    drawn = np.random.default_rng((SEED, len(values))).integers(len(values), size=(RESAMPLES, len(values)))
+    return ordered[drawn.min(axis=1)]
+
+
+def halves(samples: Sequence[Medians]) -> tuple[Medians, Medians]:
+    """Return the first and the second half of the samples, stacked."""
+    middle = len(samples) // 2
+    return np.stack(samples[:middle]), np.stack(samples[middle:])
+
+
+def mean_difference(samples: Sequence[Medians]) -> Medians:
+    first, second = halves(samples)
+    return first.mean(axis=0) - second.mean(axis=0)
+
+
+def percent_above(samples: Sequence[Medians]) -> Medians:
+    first, second = halves(samples)
+    return 100.0 * (first > second).mean(axis=0)
+
+
+# Numbers from the medians of several cells. The last two compare the first half of the cells with the second.
+COMBINED: dict[str, Callable[[Sequence[Medians]], Medians]] = {
+    "ratio": lambda samples: samples[0] / samples[1],
+    "difference": lambda samples: samples[0] - samples[1],
+    "least": lambda samples: np.stack(samples).min(axis=0),
+    "most": lambda samples: np.stack(samples).max(axis=0),
+    "mean difference": mean_difference,
+    "percent above": percent_above,
+}
+
+
+def combined(how: str, cells: Sequence[Sequence[float]]) -> float | None:
+    """Return a number from the medians of several cells, None if a cell has no runs."""
+    if not all(cells):
+        return None
+    return float(COMBINED[how]([np.array([statistics.median(values)]) for values in cells])[0])
+
+
+def resampled_combined(how: str, cells: Sequence[Sequence[float]]) -> Medians | None:
+    """Return it for each resample; cells are drawn independently. None if a cell has too few seeds."""
+    samples = [resampled_medians(values, stream) for stream, values in enumerate(cells)]
+    found = [sample for sample in samples if sample is not None]
+    return COMBINED[how](found) if found and len(found) == len(samples) else None
 
 
 def rounding_of(printed: float) -> float:
