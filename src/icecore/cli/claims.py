@@ -12,7 +12,6 @@ from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
     NAMES,
-    PRESET,
     RESULTS,
     ScaleName,
     experiment_names,
@@ -35,7 +34,9 @@ REPRODUCE = "icecore reproduce makes it, or --results names another"
 def claims_command(
     names: list[str] = NAMES,
     scale: ScaleName = typer.Option(ScaleName.paper, help="paper or laptop."),
-    preset: str = PRESET,
+    preset: str | None = typer.Option(
+        None, help="released (default), unfiltered, reconstructed or paper. --summary without it shows the first three."
+    ),
     results: Path | None = RESULTS,
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
@@ -44,7 +45,7 @@ def claims_command(
     summary: bool = typer.Option(
         False,
         "--summary",
-        help="One row per table or figure: how many numbers agree.",
+        help="One row per table or figure: how many claims hold, by preset.",
         rich_help_panel=OUTPUT_PANEL,
     ),
     by_preset: bool = typer.Option(
@@ -64,9 +65,10 @@ def claims_command(
 
     Nothing is trained; icecore reproduce trains missing runs. Without a NAME, all tables and figures are shown.
     """
-    require_preset(preset)
+    if preset is not None:
+        require_preset(preset)
     require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
-    require(not by_preset or preset == "released", "--by-preset shows every preset: drop --preset")
+    require(not by_preset or preset is None, "--by-preset shows every preset: drop --preset")
     if by_preset and (names or ["all"]) == ["all"]:
         names = ["table1", "table2", "table9", "fig7"]
     from icecore.paper.settings import remembered_settings
@@ -81,7 +83,7 @@ def claims_command(
         elif by_preset:
             show_presets(wanted, scale, folder, json, chosen)
         else:
-            show_claims(wanted, scale, preset, folder, json, chosen, grid)
+            show_claims(wanted, scale, preset or "released", folder, json, chosen, grid)
 
 
 def require_results(folder: Path, scale: ScaleName) -> None:
@@ -191,16 +193,23 @@ def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, 
         print_table(table, format)
 
 
-def show_summary(names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, format: Format) -> None:
-    from icecore.paper.summary import summary_of
+def show_summary(
+    names: list[str], scale: ScaleName, preset: str | None, results: Path, json: bool, format: Format
+) -> None:
+    from icecore.paper.summary import LEGEND, side_by_side, summary_of, verdicts_by_preset
     from icecore.store.records import Records
 
-    title = f"Numbers of the paper ({scale} scale, preset {preset})"
-    table = summary_of(names, scale, preset, Records(results, warn), title)
-    if json:
-        print_json({"summary": table.records()})
+    records = Records(results, warn)
+    if preset is None and json:
+        print_json({"verdicts": LEGEND.split(", "), "summary": verdicts_by_preset(names, scale, records)})
+    elif preset is None:
+        print_table(side_by_side(names, scale, records, f"Claims by preset ({scale} scale): {LEGEND}"), format)
     else:
-        print_table(table, format)
+        table = summary_of(names, scale, preset, records, f"Numbers of the paper ({scale} scale, preset {preset})")
+        if json:
+            print_json({"summary": table.records()})
+        else:
+            print_table(table, format)
 
 
 def as_json(claim: "Claim") -> dict[str, Any]:

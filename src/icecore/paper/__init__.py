@@ -22,6 +22,7 @@ from icecore.paper.table5 import TABLE5
 from icecore.paper.table6 import TABLE6
 from icecore.paper.table7 import TABLE7
 from icecore.paper.table9 import TABLE9
+from icecore.paper.text import TEXT
 from icecore.paper.variations import BATCHES, MODULUS, POSITIONS, RATES, VARIATIONS
 from icecore.reporting.claim import Claim
 from icecore.store.records import Records
@@ -36,6 +37,7 @@ EXPERIMENTS = {
     for experiment in (
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
         *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
+        TEXT,
         *(INIT, RATES, POSITIONS, MODULUS, BATCHES, GAIN),
     )
 }

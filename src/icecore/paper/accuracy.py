@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from icecore.paper.cells import PaperCell
-from icecore.paper.differences import reasons_for
+from icecore.paper.cells import PaperCell, Variation
+from icecore.paper.differences import confirmed_for, explains, percentages, reasons_for
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import LAPTOP_LINE, KnownReason, Number
@@ -36,19 +36,33 @@ def accuracy_claims(
     """Return a claim per number the paper prints; if it prints none, a claim per cell."""
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
-    found: list[Claim] = []
-    for number, cell in wanted:
-        precisions = evidence.precisions(cell)
-        claim = claim_of(experiment, cell, number, evidence.scale, precisions)
-        if number is not None and claim.verdict == "differs" and evidence.scale == "paper":
-            reason = (known or {}).get(cell.name)
-            changed = {
-                variation: evidence.precisions(variation.cell) for variation in experiment.changed(cell, evidence)
-            }
-            notes = reasons_for(number, reason, evidence.preset, precisions, changed)
-            claim = replace(claim, explanation="; ".join(notes))
-        found.append(claim)
+    found = [claim_of(experiment, cell, number, evidence.scale, evidence.precisions(cell)) for number, cell in wanted]
+    if evidence.scale == "paper":
+        differing = [
+            (place, number, cell, changed_runs(experiment, cell, evidence))
+            for place, (number, cell) in enumerate(wanted)
+            if number is not None and found[place].verdict == "differs"
+        ]
+        matches = [(cell.name, matching(number, changed)) for _, number, cell, changed in differing]
+        for place, number, cell, changed in differing:
+            reason, precisions = (known or {}).get(cell.name), evidence.precisions(cell)
+            confirmed = confirmed_for(experiment.name, found[place].cell, cell.name, matches)
+            notes = reasons_for(number, reason, evidence.preset, precisions, changed, confirmed)
+            found[place] = replace(found[place], explanation="; ".join(notes))
     return strictly_judged(found)
+
+
+def changed_runs(experiment: Experiment, cell: PaperCell, evidence: Evidence) -> dict[Variation, Precisions]:
+    return {variation: evidence.precisions(variation.cell) for variation in experiment.changed(cell, evidence)}
+
+
+def matching(number: Number, changed: Mapping[Variation, Precisions]) -> list[str]:
+    """Return the changes that the authors may have made and that give the paper's number."""
+    return [
+        variation.change
+        for variation, each in changed.items()
+        if variation.can_explain and explains(percentages(of_most_seeds(each), number), number)
+    ]
 
 
 def claim_of(

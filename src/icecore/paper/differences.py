@@ -2,13 +2,15 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Protocol
 
 from icecore.paper.cells import Variation
 from icecore.paper.numbers import KnownReason, Number, Tolerance
+from icecore.paper.predictions import PREDICTED_PRESET, predicted
 from icecore.reporting.claim import Precisions, of_most_seeds, precision_of, seeds_in_words
 from icecore.store.records import Record
+from icecore.sweeps.names import CellName
 
 FEW = 3  # with fewer seeds, no reason is looked for
 LEVEL = 0.95
@@ -27,13 +29,17 @@ class Printed(Protocol):
 
 
 def reasons_for(
-    number: Number, known: KnownReason | None, preset: str, each: Precisions, changed: Changed
+    number: Number,
+    known: KnownReason | None,
+    preset: str,
+    each: Precisions,
+    changed: Changed,
+    confirmed: Container[str] = (),
 ) -> list[str]:
     """Return notes on a number that differs, from the cell's records and those of its variations.
 
-    A difference is explained by a known reason, by the spread of our seeds, or by enough seeds that match the paper in
-    another precision, preset or mode of the scripts. A learning rate that the paper did not use is a hint, not an
-    explanation.
+    A difference is explained by a known reason, by the spread of our seeds, by enough seeds that match the paper in
+    another precision, or by a `confirmed` change of preset or mode that matches it too. Other changes are hints.
     """
     counted = of_most_seeds(each)
     values = percentages(counted, number)
@@ -47,17 +53,34 @@ def reasons_for(
         runs = precisions.get(precision_of(counted)) or of_most_seeds(precisions)
         found = percentages(runs, number)
         if found:
-            is_explained |= variation.can_explain and explains(found, number)
+            is_explained |= variation.change in confirmed and explains(found, number)
             also = "" if precision_of(runs) == precision_of(counted) else f" in {precision_of(runs)}"
             others.append(f"with {variation.change}{also}: {median_in_words(found)}")
     return (notes if is_explained else [unexplained(len(values))]) + others
 
 
-def share_reasons(share: Printed, seeds: int, changed: Mapping[Variation, list[float]]) -> list[str]:
+def share_reasons(
+    share: Printed, seeds: int, changed: Mapping[Variation, list[float]], confirmed: Container[str] = ()
+) -> list[str]:
     """Return notes on a share of variance that differs; `changed` has its value per seed under each variation."""
     notes = [f"with {variation.change}: {median_in_words(found)}" for variation, found in changed.items() if found]
-    is_explained = any(variation.can_explain and explains(found, share) for variation, found in changed.items())
+    is_explained = any(variation.change in confirmed and explains(found, share) for variation, found in changed.items())
     return notes if is_explained else [unexplained(seeds), *notes]
+
+
+Matches = Sequence[tuple[CellName, Sequence[str]]]  # a cell that differs, and the changes that give the paper's number
+
+
+def confirmed_for(name: str, label: str, cell: CellName, matches: Matches) -> set[str]:
+    """Return the changes that were predicted for a number, or that give the paper's number on another such cell too.
+
+    A change that was tried because one cell differs explains nothing by matching that cell: with enough changes one
+    matches by chance. Numbers of one cell count once, since they come from the same runs.
+    """
+    prediction = predicted(PREDICTED_PRESET, name, label)
+    is_predicted = prediction is not None and prediction.expected == "within"
+    elsewhere = {change for other, changes in matches if other != cell for change in changes}
+    return elsewhere | ({f"--preset {PREDICTED_PRESET}"} if is_predicted else set())
 
 
 def median_in_words(values: Sequence[float]) -> str:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 LAYERS = (2, 4)
+# SOURCE: the paper's summary: embeddings alone need width 4096 where full training needs 256. At the paper's scale.
+WIDE_RANDOM = (2048, 4096)
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,14 @@ class Trained:
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
-    return [
+    along = [
         language_cell(scale, kind, width, layers, preset)
         for layers in LAYERS
         for kind in TRAINED
         for width in scale.language.widths
     ]
+    wide = WIDE_RANDOM if scale.name == "paper" else ()
+    return along + [language_cell(scale, "Random", width, LAYERS[0], preset) for width in wide]
 
 
 def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:

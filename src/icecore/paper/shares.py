@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from icecore.paper.differences import share_reasons
+from icecore.paper.cells import Variation
+from icecore.paper.differences import confirmed_for, explains, share_reasons
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import Tolerance
@@ -72,16 +73,24 @@ def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[S
     """Return a claim per share; the explanation of a difference gives the share under each variation."""
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     found: list[Claim] = []
+    differing: dict[int, dict[Variation, list[float]]] = {}
     for share in printed:
         cell = cells[share.cell]
         claim = share_claim(experiment.name, share, evidence.inside(cell), is_comparable=evidence.scale == "paper")
         if claim.verdict == "differs":
-            changed = {
+            differing[len(found)] = {
                 variation: shares_of(evidence.inside(variation.cell), share)
                 for variation in experiment.changed(cell, evidence)
             }
-            claim = replace(claim, explanation="; ".join(share_reasons(share, claim.n, changed)))
         found.append(replace(claim, null=null_of(share, printed)))
+    matches = [
+        (printed[place].cell, [one.change for one, values in changed.items() if explains(values, printed[place])])
+        for place, changed in differing.items()
+    ]
+    for place, changed in differing.items():
+        confirmed = confirmed_for(experiment.name, found[place].cell, printed[place].cell, matches)
+        notes = share_reasons(printed[place], found[place].n, changed, confirmed)
+        found[place] = replace(found[place], explanation="; ".join(notes))
     return strictly_judged(found)
 
 

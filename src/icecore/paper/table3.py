@@ -69,7 +69,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
 
 def of_own(claim: Claim) -> Claim:
     """Return the claim; if it has a number that only restates an accuracy, without a verdict of its own."""
-    restates = claim.allowed is None and claim.paper is not None and claim.ours is not None
+    restates = claim.allowed is None and claim.paper is not None
     return replace(claim, verdict="follows", note=FOLLOWS) if restates else claim
 
 

@@ -30,6 +30,15 @@ def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
     return of_one_text(evidence.all_runs, evidence.preset)
 
 
+def inside_runs(evidence: Evidence) -> dict[CellName, list[Record]]:
+    """Return the records of activations of the paper's two models."""
+    inside = [run for run in of_one_text(evidence.all_inside, evidence.preset) if layers_of(run) == LAYERS]
+    return {
+        share.cell: [run for run in inside if (kind_of(run), width_of(run)) == (share.cell.kind, share.cell.width)]
+        for share in SHARES
+    }
+
+
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     """Return claims on shares pooled over every position: all positions of a window are read."""
     inside = [run for run in of_one_text(evidence.all_inside, evidence.preset) if layers_of(run) == LAYERS]
