@@ -52,6 +52,6 @@ def remember_table3(folder: Path, normal: float, random: float, scale: str = "pa
     for cell in cells_at("table3", scale, preset):
         end, trained = (normal, 659_584) if cell.trainable == "all" else (random, 262_784)
         curve = {"steps": [100, 200, 300, 1000], "accuracy": [0.0, 0.5 * end, end, end]}
-        for seed in range(2):
+        for seed in range(5):
             more = {"curve": curve, "capacity": bits(end, trained, 659_584), "trained_parameters": trained}
             remember(folder, cell, seed, end, **more)

@@ -67,18 +67,20 @@ def test_verdicts():
 
 def test_claims_are_medians_of_what_is_stored(tmp_path):
     cell = cells_at("table1")[0]
-    Records(tmp_path).append(record_of(cell, seed, accuracy) for seed, accuracy in enumerate([1.0, 0.9, 0.995]))
+    Records(tmp_path).append(
+        record_of(cell, seed, accuracy) for seed, accuracy in enumerate([1.0, 0.99, 0.995, 1.0, 1.0])
+    )
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     assert len(claims) == 20
     first = claims[0]
     assert (first.cell, first.paper, first.n, first.verdict) == (
         "modular-addition, Random 1024",
         100.0,
-        3,
+        5,
         "reproduced",
     )
-    assert first.ours == pytest.approx(99.5)
-    assert first.spread == pytest.approx((90.0, 100.0))
+    assert first.ours == pytest.approx(100)
+    assert first.spread == pytest.approx((99.0, 100.0))
     assert first.baseline == pytest.approx(20.0)
     assert {claim.verdict for claim in claims[1:]} == {"not run"}
 
@@ -90,13 +92,13 @@ def test_precisions_are_not_mixed(tmp_path):
     Records(tmp_path).append(record_of(cell, seed, accuracy, precision) for seed, precision, accuracy in made)
     claim = claims_of(["table1"], "paper", "released", Records(tmp_path))[0]
     assert (claim.ours, claim.n) == (pytest.approx(90.0), 3)
-    assert claim.note == "counted in bf16; in tf32 100.0, 1 seed"
+    assert claim.note.endswith("needs; counted in bf16; in tf32 100.0, 1 seed")
     assert claim.explanation == "unexplained", "one seed is no ground"
     Records(tmp_path).append(record_of(cell, seed, 1.0, "tf32") for seed in (1, 2))
     claim = claims_of(["table1"], "paper", "released", Records(tmp_path))[0]
     assert (claim.ours, claim.n) == (100.0, 3), "of equally many seeds the more exact precision counts"
-    assert claim.note == "counted in tf32; in bf16 90.0, 3 seeds"
-    Records(tmp_path).append([record_of(cell, 3, 0.9)])
+    assert claim.note.endswith("counted in tf32; in bf16 90.0, 3 seeds")
+    Records(tmp_path).append(record_of(cell, seed, 0.8) for seed in range(3, 10))
     claim = claims_of(["table1"], "paper", "released", Records(tmp_path))[0]
     assert (claim.verdict, claim.remarks) == ("differs", "counted in bf16; in tf32 100.0, 3 seeds")
 
@@ -155,7 +157,7 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
     cell = cells["needle, Random 1024"]
     papers = {"embedding": (0.313, 0.018), "block0.stream": (0.300, 0.018), "final": (0.215, 0.016)}
     far = dict.fromkeys([*papers, "block1.stream"], (0.9, 0.5))
-    for seed in range(3):
+    for seed in range(5):
         config = cell.config((seed,), "bf16")
         variance = {"read": {**papers, "block1.stream": (0.9, 0.5)}, "all": far, "scored": far, "last": far}
         made = {"setting": cell.setting, "seed": seed, "config": config.as_json(), "variance": variance}
@@ -173,25 +175,22 @@ def test_shares_of_variance_beside_the_papers(tmp_path, capsys):
 
 
 def test_a_difference_is_explained_or_called_unexplained(tmp_path):
-    recorded(tmp_path, cells_at("table1"))
+    recorded(tmp_path, cells_at("table1"), seeds=5)
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes["needle, Random 1024"] == "unexplained"
     assert notes["parentheses, Random 1024"] == "unexplained", "what is known accounts for 5 points, not for all"
-    assert all(claim.remarks == "" for claim in claims if claim.verdict != "differs")
+    assert all(claim.remarks == "" for claim in claims if claim.verdict == "reproduced")
 
 
 def test_what_was_changed_stands_beside_a_difference(tmp_path):
-    """A preset that brings the paper's number explains it, and so does a mode of the scripts; a rate is noted only.
-
-    A wide spread is a reason too.
-    """
+    """A change that gives the paper's number on one cell alone is a hint. A wide spread is a reason."""
     cells = {cell.label: cell for cell in cells_at("table1")}
     changed = {cell.label: cell for cell in cells_at("table1", "paper", "unfiltered")}
     lower = {cell.label: cell for cell in cells_at("rates")}
     accuracies = {
-        "parentheses, Normal 16": [0.9] * 3,
-        "parentheses, Normal 1024": [0.8] * 3,
+        "parentheses, Normal 16": [0.9] * 5,
+        "parentheses, Normal 1024": [0.8] * 5,
         "decimal-addition, Normal 16": [0.3, 0.3, 0.4, 0.5, 1.0, 1.0],  # the paper has 67.5
         "decimal-addition, Random 16": [0.3, 0.4, 0.4, 0.5, 0.5, 0.5],  # and here 26.6
     }
@@ -214,11 +213,11 @@ def test_what_was_changed_stands_beside_a_difference(tmp_path):
         for seed in range(3)
     )
     claims = claims_of(["table1", "table2"], "paper", "released", Records(tmp_path))
-    notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
+    notes = {claim.cell: claim.explanation for claim in claims if claim.explanation}
     assert notes == {
-        "needle, E_token & U": "with sinusoidal positions: 98.5, 3 seeds",
+        "needle, E_token & U": "unexplained; with sinusoidal positions: 98.5, 3 seeds",
         "decimal-addition, E_token & U": "unexplained; with sinusoidal positions: 30.0, 3 seeds",
-        "parentheses, Normal 16": "with --preset unfiltered: 100.0, 3 seeds",
+        "parentheses, Normal 16": "unexplained; with --preset unfiltered: 100.0, 3 seeds",
         "parentheses, Normal 1024": "unexplained; with lr 0.0003: 99.0, 3 seeds; with lr 0.0001: 92.0, 3 seeds",
         "decimal-addition, Normal 16": "within the 95% interval of our median, 30.0 to 100.0",
         "decimal-addition, Random 16": "unexplained; with --preset unfiltered in tf32: 28.0, 1 seed",
@@ -254,7 +253,7 @@ def test_the_interval_of_a_median_is_by_counting():
 def test_one_seed_is_no_ground_to_look_for_reasons(tmp_path, capsys):
     recorded(tmp_path, cells_at("table1"), seeds=1)
     claims = claims_of(["table1"], "paper", "released", Records(tmp_path))
-    notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
+    notes = {claim.cell: claim.explanation for claim in claims if claim.explanation}
     assert notes["needle, Random 1024"] == "1 seed so far"
     assert main(["claims", "table1", "--results", str(tmp_path), "--grid"]) == 0
     assert "(100.0), 1 seed " in capsys.readouterr().out
@@ -293,7 +292,7 @@ def test_whole_answers_stand_beside_tokens(tmp_path):
         }
         Records(tmp_path).append([record(str(seed), 1.0, exact_match=share, **made)])
     claims = {claim.cell: claim for claim in claims_of(["table1"], "paper", "released", Records(tmp_path))}
-    assert claims[cell.label].note == "exact match: 80.0"
+    assert claims[cell.label].note.endswith("exact match: 80.0")
 
 
 def test_a_line_without_a_style_of_its_own_is_drawn_too(tmp_path):

@@ -65,17 +65,20 @@ def test_whole_answers_have_a_row_of_their_own(tmp_path, capsys):
 def test_the_summary_counts_verdicts_by_table(tmp_path, capsys):
     cells = cells_at("table1")[:3]  # modular addition: 100.0, 1.3 and 100.0 in the paper
     accuracies = zip(cells, (0.999, 0.5, 0.995), strict=True)
-    Records(tmp_path).append(record_of(cell, seed, accuracy) for cell, accuracy in accuracies for seed in range(3))
-    assert main(["claims", "table1", "fig7", "--summary", "--json", "--results", str(tmp_path)]) == 0
+    Records(tmp_path).append(record_of(cell, seed, accuracy) for cell, accuracy in accuracies for seed in range(5))
+    assert (
+        main(["claims", "table1", "fig7", "--summary", "--preset", "released", "--json", "--results", str(tmp_path)])
+        == 0
+    )
     table1, fig7 = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]
     assert {key: table1[key] for key in ("reproduced", "differ", "not run", "seeds")} == {
         "reproduced": "2",
         "differ": "1",
         "not run": "17",
-        "seeds": "3",
+        "seeds": "5",
     }
-    assert table1["minutes"] == "0.1", "nine seconds are .15 minutes, and printed to a tenth"
-    assert (fig7["without a number in the paper"], fig7["not run"]) == ("3", "53")
+    assert table1["minutes"] == "0.2", "fifteen seconds are .25 minutes, and printed to a tenth"
+    assert (fig7["no number"], fig7["not run"]) == ("3", "53")
 
 
 def test_a_row_of_several_baselines_has_none_in_its_column(tmp_path):

@@ -95,12 +95,11 @@ def test_sinusoidal_positions_change_nothing_else():
         assert changed == ["model.position_init sinusoidal, not None"]
 
 
-@pytest.mark.parametrize("seeds", [2, 3])
-def test_shares_with_a_change_stand_beside_those_that_differ(tmp_path, seeds):
-    """Three seeds with the paper's number are a ground for a reason, two are not."""
+def test_shares_with_a_change_stand_beside_those_that_differ(tmp_path):
+    """The paper's number on the one cell that differs is a hint, no reason."""
     usual = by_label(cells_at("table4"))["modular-addition, Normal 1024"]
     fewer = by_label(cells_at("modulus"))["modular-addition, Normal 1024, modulus 97"]
-    for cell, of_embedding, count in ((usual, 0.6, 3), (fewer, 0.45, seeds)):  # the paper has 42.0
+    for cell, of_embedding, count in ((usual, 0.6, 5), (fewer, 0.45, 3)):  # the paper has 42.0
         shares = {"embedding": (of_embedding, 0.038), "block0.stream": (0.5, 0.016), "final": (0.138, 0.034)}
         for seed in range(count):
             config = cell.config((seed,), "bf16")
@@ -109,7 +108,6 @@ def test_shares_with_a_change_stand_beside_those_that_differ(tmp_path, seeds):
     claims = claims_of(["table4"], "paper", "released", Records(tmp_path))
     notes = {claim.cell: claim.explanation for claim in claims if claim.verdict == "differs"}
     assert notes == {
-        "modular-addition, Normal 1024, PC Emb": ("" if seeds == 3 else "unexplained; ")
-        + f"with modulus 97: 45.0, {seeds} seeds",
-        "modular-addition, Normal 1024, PC L1": f"unexplained; with modulus 97: 50.0, {seeds} seeds",
+        "modular-addition, Normal 1024, PC Emb": "unexplained; with modulus 97: 45.0, 3 seeds",
+        "modular-addition, Normal 1024, PC L1": "unexplained; with modulus 97: 50.0, 3 seeds",
     }
