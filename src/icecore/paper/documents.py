@@ -13,9 +13,10 @@ from icecore.paper.differences import unexplained
 from icecore.paper.directions import directions_table
 from icecore.paper.grid import grid_of, preset_grid_of
 from icecore.paper.settings import remembered_settings
-from icecore.paper.summary import summary_of
+from icecore.paper.summary import side_by_side, summary_of
 from icecore.reporting.bench_tables import bench_table
-from icecore.reporting.claim import seeds_of
+from icecore.reporting.claim import seeds_of, shown
+from icecore.reporting.table import Table
 from icecore.store.files import read_json
 from icecore.store.records import Records
 
@@ -34,14 +35,34 @@ def results_table(name: str, results: Path) -> str:
     differences = [
         f"- {claim.cell}: {claim.remarks or unexplained(claim.n)}." for claim in claims if claim.verdict == "differs"
     ]
+    undecided = sum(claim.verdict == "undecided" for claim in claims)
+    if undecided:
+        text += f"{undecided} {'is' if undecided == 1 else 'are'} undecided. "
     if differences:
         verb = "differs" if len(differences) == 1 else "differ"
         text += f"{len(differences)} {verb} from the paper by more than the tolerance, which was fixed in advance:\n"
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
+def text_table(records: Records) -> str:
+    """Return the claims of the text, a row each."""
+    headings = ("claim", "ours", "null", "range", "seeds", "verdict")
+    rows = [
+        (
+            claim.cell,
+            shown(claim.ours, claim.digits) + ("" if claim.paper is None else f" ({claim.paper:g})"),
+            "" if claim.null is None else shown(claim.null.value, claim.digits),
+            claim.tolerance,
+            str(claim.n or ""),
+            claim.shown_verdict,
+        )
+        for claim in claims_of(["text"], "paper", "released", records)
+    ]
+    return Table("", headings, rows, left=("claim", "verdict")).markdown()
+
+
 def table_of(name: str, form: str, results: Path) -> str:
-    """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark.
+    """Return the table that a comment names: `all` and `presets` are summaries, `bench/FILE.json` a benchmark.
 
     The form is empty, `by preset`, or `alone`, which leaves out the reasons for differences.
     """
@@ -52,12 +73,17 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name == "all":
         names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
         return summary_of(names, "paper", "released", Records(results)).markdown()
+    if name == "presets":
+        names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
+        return side_by_side(names, "paper", Records(results)).markdown()
+    if name == "text":
+        return text_table(Records(results))
     if name == "directions":
         return directions_table(results / "analyses").markdown()
     if name.startswith("bench/"):
         return bench_table(read_json(results / name)["rows"]).markdown()
     if name not in EXPERIMENTS:
-        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "directions"])
+        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "presets", "directions"])
     return results_table(name, results)
 
 
