@@ -75,7 +75,7 @@ def test_bits_are_drawn_above_what_they_are_shared_among(tmp_path):
     for kind, end, trained in (("Normal", 0.8, 659_584), ("Random", 0.05, 262_784)):
         own = {one.measure: one for one in found if one.kind == kind}
         assert {name: one.values for name, one in own.items()} == {
-            name: (value,) * 2 for name, value in bits(end, trained, 659_584).items() if name in MEASURES
+            name: (value,) * 5 for name, value in bits(end, trained, 659_584).items() if name in MEASURES
         }
         papers = {name: one.paper for name, one in own.items() if one.paper is not None}
         assert papers == {"accuracy_bits_per_trained": PRINTED[kind][3]}
@@ -95,7 +95,7 @@ def test_figure_8_is_the_median_accuracy_by_step(tmp_path):
     remember_table3(tmp_path, 0.8, 0.05)
     curves = {curve.kind: curve for curve in curves_of(evidence_of(Records(tmp_path)))}
     assert curves["Normal"].steps == (100, 200, 300, 1000)
-    assert curves["Normal"].values == ((0.0, 40.0, 80.0, 80.0),) * 2
+    assert curves["Normal"].values == ((0.0, 40.0, 80.0, 80.0),) * 5
     curve = Curve("Random", "paper", (10, 20), ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)))
     (panel,) = draw_curves([curve], "a title").axes
     assert line_of(panel, "Random, preset paper") == [(10, 2.0), (20, 5.0)]

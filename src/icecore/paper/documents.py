@@ -44,12 +44,18 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
+def measured(note: str) -> str:
+    """Return what was measured from the note of a claim of the text, which may say how many seeds or which command."""
+    return note.rpartition("that an interval needs; ")[2].partition("; made by: ")[0]
+
+
 def text_table(records: Records) -> str:
     """Return the claims of the text, a row each."""
-    headings = ("claim", "ours", "null", "range", "seeds", "verdict")
+    headings = ("claim", "measured", "ours", "null", "range", "seeds", "verdict")
     rows = [
         (
             claim.cell,
+            measured(claim.note),
             shown(claim.ours, claim.digits) + ("" if claim.paper is None else f" ({claim.paper:g})"),
             "" if claim.null is None else shown(claim.null.value, claim.digits),
             claim.tolerance,
@@ -58,7 +64,7 @@ def text_table(records: Records) -> str:
         )
         for claim in claims_of(["text"], "paper", "released", records)
     ]
-    return Table("", headings, rows, left=("claim", "verdict")).markdown()
+    return Table("", headings, rows, left=("claim", "measured", "verdict")).markdown()
 
 
 def table_of(name: str, form: str, results: Path) -> str:

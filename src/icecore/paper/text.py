@@ -18,7 +18,7 @@ from icecore.paper.fig4 import trained
 from icecore.paper.numbers import BETWEEN, BIMODAL, LAPTOP_LINE, SOLVED
 from icecore.paper.scales import FOUR, SCALES, Scale
 from icecore.paper.shares import Share, shares_of
-from icecore.paper.text_analyses import TEN, attention_scores, kept_accuracy, modular_metrics
+from icecore.paper.text_analyses import attention_scores, kept_accuracy, modular_metrics
 from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of
 from icecore.reporting.verdict import Null, combined
 from icecore.store.records import Record
@@ -35,6 +35,7 @@ class Rule:
     """A sentence of the text as a range of one measured number, with its reason and its null."""
 
     label: str
+    measure: str  # the measured number, in words
     least: float
     most: float
     reason: str
@@ -53,7 +54,8 @@ class Rule:
 
     def claim(self, ours: float | None, seeds: int, **measured: object) -> Claim:
         verdict = verdict_of(ours, ours is not None and self.least <= ours <= self.most)
-        note = f"made by: {self.command}" if ours is None and self.command else ""
+        makes = f"made by: {self.command}" if ours is None and self.command else ""
+        note = "; ".join(filter(None, (self.measure, makes)))
         made = Claim("text", self.label, self.paper, ours, (), None, self.tolerance, self.reason, verdict)
         more = {"digits": self.digits, "null": self.null, "seeds": seeds, "note": note}
         return replace(made, allowed=(self.least, self.most), **more, **measured)
@@ -83,7 +85,13 @@ def restarts(evidence: Evidence) -> list[Claim]:
     found = []
     for task in FOUR:
         runs = evidence.runs(scale.cell(CellName(task, "Random", 1024), evidence.preset))
-        rule = Rule(f"consistently across restarts: {task}, worst of Random 1024", least, math.inf, SOLVED.reason)
+        rule = Rule(
+            f"consistent restarts: {task}",
+            "accuracy of the worst restart of Random 1024",
+            least,
+            math.inf,
+            SOLVED.reason,
+        )
         if runs:
             best = 100 * max(runs[0]["baselines"].values(), default=0.0)
             rule = replace(rule, null=Null("best baseline", best, best >= least))
@@ -97,7 +105,8 @@ def lstms(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     task = "decimal-addition"
     equal = Null("equal accuracies", 0.0, False)
     better = Rule(
-        f"better than LSTMs: {task}, Random minus LSTM, points",
+        f"better than LSTMs: {task}",
+        "Random 1024 minus LSTM 1024, points",
         BIMODAL.points,
         math.inf,
         "the one task that the paper's LSTM does not solve, by more than its tolerance",
@@ -108,7 +117,8 @@ def lstms(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     frozen = accuracies(experiment.of(evidence), evidence)
     for cell, values in frozen.items():
         rule = Rule(
-            f"no LSTM could do it frozen: {cell.task}, accuracy",
+            f"frozen LSTM fails: {cell.task}",
+            "accuracy of an LSTM whose embeddings alone are trained",
             -math.inf,
             100 - SOLVED.points,
             "not solved, by the tolerance of solved tasks",
@@ -126,9 +136,16 @@ def variants(evidence: Evidence) -> list[Claim]:
     null = Null("no learning", 0.0, True)
     found = []
     for part, _ in table2.COLUMNS:
-        rule = Rule(f"each variant fails somewhere: {part}, worst task", -math.inf, failed, reason, null)
+        rule = Rule(f"variant fails: {part}, worst task", "accuracy on its worst task", -math.inf, failed, reason, null)
         found.append(rule.of_cells("least", [known[CellName(task, part)] for task in FOUR]))
-    near = Rule("U only is near-perfect nowhere: its best task", -math.inf, 100 - BETWEEN.points, BETWEEN.reason, null)
+    near = Rule(
+        "variant fails: U only, best task",
+        "U only is near-perfect on no task",
+        -math.inf,
+        100 - BETWEEN.points,
+        BETWEEN.reason,
+        null,
+    )
     return [*found, near.of_cells("most", [known[CellName(task, "U only")] for task in FOUR])]
 
 
@@ -142,7 +159,15 @@ def induction(evidence: Evidence) -> list[Claim]:
         least = 0.5
         null = None if untrained is None else Null("untrained body", untrained, untrained >= least)
         reason = "more attention than all other tokens together; the figure shows maps, no number"
-        rule = Rule(f"induction heads: {label}, best head", least, math.inf, reason, null, digits=3)
+        rule = Rule(
+            f"induction head: {label}",
+            "mean attention of the best head, needle, Random 1024",
+            least,
+            math.inf,
+            reason,
+            null,
+            digits=3,
+        )
         found.append(rule.of_seeds(values))
     return found
 
@@ -160,7 +185,16 @@ def circles(evidence: Evidence) -> list[Claim]:
         values, untrained = [one[0][key] for one in metrics], median_of([one[1][key] for one in metrics])
         null = None if untrained is None else Null("untrained body", untrained, least <= untrained <= most)
         why = reason if paper else "most of each component lies in one frequency; the paper gives no number"
-        rule = Rule(f"circles: {key.replace('_', ' ')}, Random 1024", least, most, why, null, paper, digits=3)
+        rule = Rule(
+            f"circles: {key.replace('_', ' ')}",
+            "embeddings of modular addition, Random 1024",
+            least,
+            most,
+            why,
+            null,
+            paper,
+            digits=3,
+        )
         found.append(rule.of_seeds(values))
     return found
 
@@ -189,7 +223,8 @@ def concentration(evidence: Evidence) -> list[Claim]:
         ]
         least = (sum(papers[0]) - sum(papers[1])) / len(papers[0]) / 2
         rule = Rule(
-            f"Random more concentrated than Normal: {task}, mean share in ten directions, points",
+            f"more concentrated: {task}",
+            "mean share in ten directions, Random minus Normal, points",
             least,
             math.inf,
             'half of the paper\'s own difference, which it calls "much more"',
@@ -199,7 +234,8 @@ def concentration(evidence: Evidence) -> list[Claim]:
         both = [values for kind in ("Random", "Normal") for values in shares_at(printed, kind, task, runs)]
         found.append(rule.of_cells("mean difference", both))
     thirty = Rule(
-        "more than 30 % in language models: Random 512x4, least of all layers",
+        "more than 30 %: language, Random 512x4",
+        "least share in ten directions of all layers",
         30.0,
         math.inf,
         "the paper's own bound, which each of its five numbers keeps",
@@ -216,7 +252,8 @@ def narrower(evidence: Evidence) -> list[Claim]:
     first = [values for task, kind in pairs for values in shares_at(table7.SHARES, kind, task, narrow)]
     second = [values for task, kind in pairs for values in shares_at(table4.SHARES, kind, task, wide)]
     rule = Rule(
-        "narrower bodies: more variance at width 512 than 1024, % of 18 places",
+        "narrower, more variance in ten",
+        "places of Tables 4 and 7 with more at width 512 than at 1024, % of 18",
         200 / 3,
         math.inf,
         '"generally": two of three places',
@@ -232,7 +269,8 @@ def ten_directions(evidence: Evidence) -> list[Claim]:
     for task in FOUR:
         values, untrained = kept_accuracy(evidence, task)
         rule = Rule(
-            f"ten directions are enough: {task}, accuracy with the top {TEN} kept",
+            f"ten directions enough: {task}",
+            "accuracy of Random 1024 when the top ten are kept",
             100 - BETWEEN.points,
             math.inf,
             "near-perfect; the paper gives no number",
@@ -251,7 +289,8 @@ def imitation(evidence: Evidence) -> list[Claim]:
             own = {p.target_width: p for p in points if (p.kind, p.student) == ("Random", student)}
             for low, high in ((12, 16), (16, 32)):
                 rule = Rule(
-                    f"the rise of Figure 6: student {student}, KL at {high} over {low}",
+                    f"rise of Figure 6: {student}, {low} to {high}",
+                    "ratio of the KL divergences of Random students",
                     RISE,
                     math.inf,
                     reason,
@@ -263,7 +302,8 @@ def imitation(evidence: Evidence) -> list[Claim]:
     points = fig6.imitations_of(evidence)
     uniform = {p.target_width: p.baselines["uniform"] for p in points if "uniform" in p.baselines}
     rule = Rule(
-        "entropy of the imitation targets, nats, one target per width",
+        "entropy of imitation targets",
+        "nats; one target per width",
         *ENTROPIES,
         "the paper's own range",
         Null("uniform outputs", math.log(512), False),
@@ -279,7 +319,8 @@ def linearized(evidence: Evidence) -> list[Claim]:
     for task in FOUR[1:]:
         usual = accuracies([scale.cell(CellName(task, "Normal", 512), evidence.preset)], evidence)
         rule = Rule(
-            f"linearized fall far behind: {task}, Normal 512 minus linearized, points",
+            f"linearized far behind: {task}",
+            "Normal 512 minus linearized Normal 512, points",
             2 * BETWEEN.points,
             math.inf,
             "twice the tolerance of an unsolved task",
@@ -296,7 +337,8 @@ def wide_language(evidence: Evidence) -> list[Claim]:
     losses = {f"{point.kind} {point.name.size}": point.values for point in trained(evidence)}
     narrow = combined("difference", [losses.get(name, ()) for name in ("Random 512x2", "Normal 256x2")])
     rule = Rule(
-        "language: loss of Random 4096x2 minus Normal 256x2, nats",
+        "language: Random 4096 as Normal 256",
+        "loss of Random 4096x2 minus Normal 256x2, nats",
         -math.inf,
         0.3,
         "Figure 4's tolerance for losses that are about equal; lower is better",
