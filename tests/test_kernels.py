@@ -179,7 +179,7 @@ def test_long_sequences_and_wide_heads_are_attended_as_the_plain_way_does(scored
     q, kv = random(2, outputs, 272, seed=1).requires_grad_(), random(2, index.nodes, 544, seed=2).requires_grad_()
     with Precision.fp32.in_matrix_products():
         ours = FusedAttention.apply(q, kv, index, reads, outputs, False, 2, softmax)
-        plain = attend_laid_out(model, q, kv, reads, outputs)
+        plain = attend_laid_out(model.heads, model.attention, q, kv, reads, outputs)
         weight = random(*plain.shape, seed=3)
         gradients = [torch.autograd.grad((each * weight).sum(), (q, kv), allow_unused=True) for each in (ours, plain)]
     assert torch.allclose(ours, plain, rtol=1e-4, atol=1e-4)

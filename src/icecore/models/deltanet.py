@@ -2,18 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models.base import Hook, Parameters, ParameterSpec
+from icecore.models.base import Hook, Parameters, ParameterSpec, same_forward_pass
 from icecore.models.blocks import GatedBlocks, causal_mask, linear, rms_norm
 from icecore.models.linear_attention import Heads
 
 NORM_EPSILON = 1e-6  # of keys and queries
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,12 @@ class DeltaNet(GatedBlocks):
         rate = 2 * rate if self.negative_eigenvalues else rate
         mixed = replaced(of_length_one(query) / math.sqrt(self.head_width), of_length_one(key), value, rate)
         return linear(rms_norm(mixed).transpose(1, 2).flatten(2), parameters, f"{block}.out")
+
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.mixers import DeltaNetEngine
+
+        return DeltaNetEngine if same_forward_pass(self, DeltaNet) else super().engine
 
 
 def of_length_one(x: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -10,10 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.models.base import Hook, Parameters, ParameterSpec
+from icecore.models.base import Hook, Parameters, ParameterSpec, same_forward_pass
 from icecore.models.blocks import GatedBlocks, causal_mask, linear, rms_norm, rotated
 from icecore.models.initializers import Normal
 from icecore.models.mamba import time_step_bias
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
 
 RANK = 16  # of GLA's map from tokens to gates
 TEMPERATURE = 16  # GLA divides its log gates by this
@@ -114,6 +117,12 @@ class LinearAttention(GatedBlocks):
         return None, log_decay + F.logsigmoid(parameters[f"{block}.decay"])[
             :, None
         ] if self.decay == "fixed" else log_decay
+
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.mixers import LinearAttentionEngine
+
+        return LinearAttentionEngine if same_forward_pass(self, LinearAttention) else super().engine
 
 
 def decayed_by_head(query: Heads, key: Heads, value: Heads, log_decay: Float[Tensor, "batch head seq"]) -> Heads:

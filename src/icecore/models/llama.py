@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,9 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.models.base import Hook, ModelDims, Parameters, ParameterSpec, require_size, same_forward_pass
 from icecore.models.blocks import GatedBlocks, causal_mask, linear, rotated
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
 
 
 @dataclass(frozen=True)
@@ -66,3 +69,9 @@ class Llama(GatedBlocks):
 
         is_llama = same_forward_pass(self, Llama)
         return to_llama(self, dims, parameters) if is_llama else super().to_huggingface(dims, parameters)
+
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.mixers import LlamaEngine
+
+        return LlamaEngine if same_forward_pass(self, Llama) else super().engine

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from icecore.errors import require, require_choices
 from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec, require_size, same_forward_pass
 from icecore.models.blocks import BASE_WIDTH, embed, linear, normed, unchanged
 from icecore.models.initializers import Constant, Initializer, Normal, Uniform
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
 
 NORM_EPSILON = 1e-5  # SOURCE: MambaConfig
 BASE_STD = 0.1  # SOURCE: MambaConfig.initializer_range
@@ -143,6 +146,12 @@ class Mamba(Model):
     @property
     def streams(self) -> tuple[str, ...]:
         return ("embedding", *(f"block{layer}.stream" for layer in range(self.layers)), "final")
+
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.mamba import MambaEngine
+
+        return MambaEngine if same_forward_pass(self, Mamba) else super().engine
 
     def to_huggingface(self, dims: ModelDims, parameters: Parameters, /) -> Any:
         from icecore.models.huggingface_bodies import to_mamba

@@ -63,7 +63,7 @@ def prefix_hidden(
             x, asking, stream = norm_and_pick(stream, added, body, name, index.scored_node)
         kv = linear(x, body, f"{block}.kv")
         q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
-        mixed = attend(model, q, kv, index, is_first and index.has_rows, is_last)
+        mixed = attend(model.heads, model.attention, q, kv, index, is_first and index.has_rows, is_last)
         added, shift = without_bias(mixed, body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
         added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
@@ -71,20 +71,26 @@ def prefix_hidden(
 
 
 def attend(
-    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], index: PrefixIndex, rows: bool, scored: bool
+    heads: int,
+    attention: str,
+    q: Nodes,
+    kv: Float[Tensor, "seed key both"],
+    index: PrefixIndex,
+    rows: bool,
+    scored: bool,
 ) -> Float[Tensor, "seed output width"]:
     """Return the attention output of each node, or of each scored position."""
     reads = index.reads(rows, scored)
     outputs = len(index.scored_node) if scored else index.nodes
     # The kernels have no fast exact float32 products; cuBLAS does.
-    is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or model.width // model.heads <= WIDEST_EXACT_HEAD
+    is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or q.shape[2] // heads <= WIDEST_EXACT_HEAD
     if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
-        return FusedAttention.apply(q, kv, index, reads, outputs, rows, model.heads, model.attention == "softmax")
-    return attend_laid_out(model, q, kv, reads, outputs)
+        return FusedAttention.apply(q, kv, index, reads, outputs, rows, heads, attention == "softmax")
+    return attend_laid_out(heads, attention, q, kv, reads, outputs)
 
 
 def attend_laid_out(
-    model: Transformer, q: Nodes, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int
+    heads: int, attention: str, q: Nodes, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int
 ) -> Float[Tensor, "seed {outputs} width"]:
     """Attend with queries, keys and values laid out by sequence: the reference, for any device and length."""
     seeds, _, width = q.shape
@@ -104,12 +110,12 @@ def attend_laid_out(
     key, value = laid_out.split(width, dim=-1)
 
     def split(x: Tensor) -> Float[Tensor, "seed sequence head place channel"]:
-        return x.unflatten(-1, (model.heads, -1)).transpose(2, 3)
+        return x.unflatten(-1, (heads, -1)).transpose(2, 3)
 
-    if model.attention == "prefix-sum":
+    if attention == "prefix-sum":
         weights = visible.to(value.dtype).expand(seeds, sequences, 1, -1, -1)
     else:
-        scores = split(query) @ split(key).transpose(-2, -1) / math.sqrt(width // model.heads)
+        scores = split(query) @ split(key).transpose(-2, -1) / math.sqrt(width // heads)
         weights = scores.masked_fill(~visible, -torch.inf).softmax(dim=-1)
     mixed = (weights @ split(value)).transpose(2, 3).reshape(seeds, -1, width)
     if slot is None:
