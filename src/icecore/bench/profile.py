@@ -71,7 +71,7 @@ def profile_steps(
         by_kind[kind_of(name)] += us / steps
     top = {name[:LONGEST_NAME]: us / steps for name, us in by_name.most_common(TOP)}
     return Profile(
-        **dataclasses.asdict(case),
+        **{name: value for name, value in dataclasses.asdict(case).items() if name != "batch"},
         way=way,
         precision=precision,
         wall_us=1e6 * wall,

@@ -24,18 +24,20 @@ from icecore.training.steps import Steps
 from icecore.training.stream import Stream
 
 QUIET_BLOCKS = 3
+BODIES = ("llama", "linear-attention", "deltanet", "mamba", "gru")
 FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A timed configuration, with the paper's batch."""
+    """A timed configuration, with the paper's batch unless it has its own."""
 
     task: str
     model: str = "transformer"
     width: int = 1024
     trainable: str = "embeddings"
     seeds: int = 1
+    batch: int | None = None
 
     def make(self) -> tuple[Task, Model]:
         made: Any = MODELS[self.model]  # every model has a width
@@ -50,6 +52,7 @@ GPU_CASES = (
     Case("memorization", width=128, trainable="all"),
     *(Case(task, width=16, seeds=10) for task in FOUR),
     *(Case(task, width=16, seeds=10, trainable="all") for task in FOUR),
+    *(Case("needle", body, width=512) for body in ("transformer", *BODIES)),
 )
 CPU_CASES = (
     Case("needle", width=256),
@@ -57,6 +60,8 @@ CPU_CASES = (
     Case("parentheses", width=256),
     Case("decimal-addition", width=256),
     Case("modular-addition", width=256),
+    # transformers' Mamba keeps every state: a batch of 1,000 does not fit the memory of most computers.
+    *(Case("needle", body, 128, batch=100 if body == "mamba" else None) for body in ("transformer", *BODIES)),
 )
 
 
@@ -80,12 +85,16 @@ class TrainRate:
     share_of_lower_bound: float  # of our time
 
 
-def cases_for(device: torch.device, task: str | None = None, width: int | None = None) -> list[Case]:
+def cases_for(
+    device: torch.device, task: str | None = None, width: int | None = None, model: str | None = None
+) -> list[Case]:
+    """Return the cases of a task, width or model; a width that no case has replaces those of all."""
     cases = GPU_CASES if device.type == "cuda" else CPU_CASES
+    cases = tuple(case for case in cases if model in (None, case.model))
     if width is not None and all(case.width != width for case in cases):
         cases = tuple(dataclasses.replace(case, width=width) for case in cases)
     chosen = [case for case in cases if task in (None, case.task) and width in (None, case.width)]
-    return list(dict.fromkeys(chosen)) or [Case(task or "needle", width=width or 256)]
+    return list(dict.fromkeys(chosen)) or [Case(task or "needle", model or "transformer", width or 256)]
 
 
 def bench_train(cases: list[Case], device: torch.device, precision: Precision, seconds: float) -> Iterator[TrainRate]:
@@ -98,7 +107,8 @@ def bench_train(cases: list[Case], device: torch.device, precision: Precision, s
 
 def config_for(case: Case, precision: Precision) -> RunConfig:
     """Return the paper's config, with more steps than any benchmark takes."""
-    return config_of(*case.make(), case.trainable, case.seeds, precision=precision, steps=200_000)
+    batch: dict[str, Any] = {} if case.batch is None else {"batch": case.batch}
+    return config_of(*case.make(), case.trainable, case.seeds, precision=precision, steps=200_000, **batch)
 
 
 def bench_case(case: Case, device: torch.device, precision: Precision, seconds: float) -> TrainRate:

@@ -8,21 +8,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from icecore.errors import InputError, require
-from icecore.models import Model, ModelDims
+from icecore.errors import InputError
+from icecore.models import Model, ModelDims, initialize
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item, Task
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import PlainTask
 from icecore.training import TrainingConfig
 
+# Parts of the names of token, position and output embeddings, in transformers' networks and in ours.
+EMBEDDINGS = ("wte", "wpe", "lm_head", "embed_tokens", "backbone.embeddings", "around.")
+
 
 def user_step(
     task: Task, model: Model, dims: ModelDims, trainable: str, training: TrainingConfig, device: torch.device
 ) -> Callable[[], None]:
     """Return a function that takes one training step of one seed; `trainable` is embeddings or all."""
-    require(model.name in NETWORKS, f"a user's loop has no network for {model.name}; there are {', '.join(NETWORKS)}")
-    network = NETWORKS[model.name](model, dims)
+    network = NETWORKS.get(model.name, AsWritten)(model, dims)
     nn.Module.to(network, device)
     update = updates(network, trainable, training)
     stream = items_of(task)
@@ -41,7 +43,7 @@ def updates(network: nn.Module, trainable: str, training: TrainingConfig) -> Cal
     """Freeze what is not trainable; return a function that takes an optimizer step on a loss."""
     if trainable == "embeddings":
         for name, parameter in network.named_parameters():
-            parameter.requires_grad_(any(part in name for part in ("wte", "wpe", "lm_head")))
+            parameter.requires_grad_(any(part in name for part in EMBEDDINGS))
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": training.weight_decay},
@@ -79,8 +81,39 @@ class Recurrent(nn.Module):
         return self.output(self.body(self.embedding(tokens))[0])
 
 
-# The user's network, by the model's name.
-NETWORKS: dict[str, Callable[[Model, ModelDims], nn.Module]] = {"transformer": gpt2_without_cache, "lstm": Recurrent}
+def of_transformers(model: Model, dims: ModelDims) -> nn.Module:
+    """Return the network of transformers with the model's initial weights."""
+    network = model.to_huggingface(dims, initialize(model, dims, 0))
+    network.config.use_cache = False
+    return network.train()
+
+
+class AsWritten(nn.Module):
+    """The plain model, for bodies that no library has."""
+
+    def __init__(self, model: Model, dims: ModelDims) -> None:
+        super().__init__()
+        self.model, specs = model, model.specs(dims)
+        self.names = {name: name.replace(".", "/") for name in specs}  # ParameterDict has no dots
+        values = {name: nn.Parameter(value) for name, value in initialize(model, dims, 0).items()}
+        is_around = {name: specs[name].role in ("token", "position", "unembed") for name in specs}
+        self.around, self.body = (
+            nn.ParameterDict({self.names[name]: value for name, value in values.items() if is_around[name] is kind})
+            for kind in (True, False)
+        )
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        own = {**self.around, **self.body}
+        return self.model.logits({name: own[key] for name, key in self.names.items()}, tokens)
+
+
+# The user's network, by the model's name; others run as written.
+NETWORKS: dict[str, Callable[[Model, ModelDims], nn.Module]] = {
+    "transformer": gpt2_without_cache,
+    "lstm": Recurrent,
+    "llama": of_transformers,
+    "mamba": of_transformers,
+}
 
 
 def items_of(task: Task) -> Iterator[Item]:

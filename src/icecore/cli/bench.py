@@ -11,7 +11,7 @@ import typer
 from icecore.cli.options import DEVICE, OUTPUT_PANEL, RUN_PANEL
 from icecore.cli.output import JSON_OPTION, print_json, print_table, with_progress
 from icecore.cli.settings import checked_task
-from icecore.errors import require
+from icecore.errors import require, unknown_name
 from icecore.reporting.bench_tables import bench_table
 from icecore.reporting.table import Table
 
@@ -35,9 +35,9 @@ class What(StrEnum):
 ON_A_DEVICE = ("device", "precision", "out")
 FLAGS = {  # those that not every --what takes
     What.data: (),
-    What.train: ("task", "width", "seconds", *ON_A_DEVICE),
+    What.train: ("task", "model", "width", "seconds", *ON_A_DEVICE),
     What.precision: ("task", "steps", *ON_A_DEVICE),
-    What.profile: ("task", "width", *ON_A_DEVICE),
+    What.profile: ("task", "model", "width", *ON_A_DEVICE),
     What.language: ("width", "layers", "seconds", *ON_A_DEVICE),
 }
 
@@ -48,6 +48,7 @@ def command(
     task: str | None = typer.Option(
         None, help="For train, precision and profile: only this task. Default for precision: needle."
     ),
+    model: str | None = typer.Option(None, help="For train and profile: only this body, such as llama or mamba."),
     width: int | None = typer.Option(None, help="For train, profile and language: only this width."),
     layers: int | None = typer.Option(None, min=1, help="For language: number of layers."),
     steps: int = typer.Option(1000, min=1, help="For precision: training steps."),
@@ -66,12 +67,14 @@ def command(
     [bold]Examples[/bold]
 
     icecore bench --task needle --width 64
+    icecore bench --model mamba --width 64
     icecore bench --what profile --task needle --width 64
     icecore bench --what language --out language.json
 
     [bold]train[/bold]: a training step, in ms per step and seed. Beside it: the lower bound (its matrix products
     alone, measured at their shapes), the reference implementation (the plain model, float32, padded), and a user's
-    own loop (GPT2LMHeadModel or torch's LSTM, float32, padded, items from plain Python; needs the extra huggingface).
+    own loop (GPT2LMHeadModel, LlamaForCausalLM, MambaForCausalLM or torch's LSTM, for other bodies the plain model;
+    float32, padded, items from plain Python; needs the extra huggingface).
 
     [bold]data[/bold]: sampling of training items. [bold]precision[/bold]: final accuracy of the same seeds in fp32 and
     in --precision (bf16). [bold]profile[/bold]: time of a step by kind of kernel, ours and the reference's.
@@ -80,7 +83,7 @@ def command(
     from icecore.process import configure_process
     from icecore.store import remember_source, require_writable
 
-    for flag in ("task", "width", "layers", "steps", "seconds", *ON_A_DEVICE):
+    for flag in ("task", "model", "width", "layers", "steps", "seconds", *ON_A_DEVICE):
         source = context.get_parameter_source(flag)
         is_given = source is not None and source.name == "COMMANDLINE"
         require(not is_given or flag in FLAGS[what], f"--{flag} does not apply to --what {what}; drop it")
@@ -95,9 +98,9 @@ def command(
     elif what is What.language:
         bench_language(width, layers, device, precision, seconds, out, json)
     elif what is What.profile:
-        bench_profile(task, width, device, precision, out, json)
+        bench_profile(task, model, width, device, precision, out, json)
     else:
-        bench_train(task, width, device, precision, seconds, out, json)
+        bench_train(task, model, width, device, precision, seconds, out, json)
 
 
 def bench_data(json: bool) -> None:
@@ -115,15 +118,18 @@ def bench_data(json: bool) -> None:
 
 
 def what_to_time(
-    task: str | None, width: int | None, device: str, precision: str
+    task: str | None, model: str | None, width: int | None, device: str, precision: str
 ) -> "tuple[torch.device, Precision, list[Case]]":
     from icecore.bench.train import cases_for
+    from icecore.models import MODELS
     from icecore.training import pick_device, pick_precision
 
     if task is not None:
         checked_task(task, "released", {})
+    if model is not None and model not in MODELS:
+        raise unknown_name("model", model, MODELS)
     where = pick_device(device)
-    return where, pick_precision(precision, where), cases_for(where, task, width)
+    return where, pick_precision(precision, where), cases_for(where, task, width, model)
 
 
 def kept_rows(
@@ -145,12 +151,19 @@ def kept_rows(
 
 
 def bench_train(
-    task: str | None, width: int | None, device: str, precision: str, seconds: float, out: Path | None, json: bool
+    task: str | None,
+    model: str | None,
+    width: int | None,
+    device: str,
+    precision: str,
+    seconds: float,
+    out: Path | None,
+    json: bool,
 ) -> None:
     from icecore.bench.train import bench_train
     from icecore.training import device_name
 
-    where, chosen, cases = what_to_time(task, width, device, precision)
+    where, chosen, cases = what_to_time(task, model, width, device, precision)
     made = bench_train(cases, where, chosen, seconds)
     _, rows = kept_rows(made, len(cases), "timing steps", device_name(where), out, json)
     if json:
@@ -198,12 +211,12 @@ def bench_precision(task: str, steps: int, device: str, precision: str, out: Pat
 
 
 def bench_profile(
-    task: str | None, width: int | None, device: str, precision: str, out: Path | None, json: bool
+    task: str | None, model: str | None, width: int | None, device: str, precision: str, out: Path | None, json: bool
 ) -> None:
     from icecore.bench.profile import profile_case
     from icecore.training import device_name
 
-    where, chosen, cases = what_to_time(task, width, device, precision)
+    where, chosen, cases = what_to_time(task, model, width, device, precision)
     made = (found for case in cases for found in profile_case(case, where, chosen))
     profiles, _ = kept_rows(made, 2 * len(cases), "profiling steps", device_name(where), out, json)
     if json:

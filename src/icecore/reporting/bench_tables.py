@@ -86,8 +86,11 @@ def median_and_range(accuracies: list[float]) -> str:
 
 
 def label_of(row: Row) -> str:
-    kind = "LSTM" if row.get("model") == "lstm" else KIND_OF[row["trainable"]]
-    return f"{row['task']}, {kind} {row['width']}" + (f", {row['seeds']} seeds" if row["seeds"] > 1 else "")
+    model = row.get("model", "transformer")
+    kind = "LSTM" if model == "lstm" else KIND_OF[row["trainable"]]
+    kind = kind if model in ("transformer", "lstm") else f"{model} {kind}"
+    small = f", batch {row['batch']}" if row.get("batch", 1_000) < 1_000 and row["task"] == "needle" else ""
+    return f"{row['task']}, {kind} {row['width']}" + (f", {row['seeds']} seeds" if row["seeds"] > 1 else "") + small
 
 
 def times(theirs: float, ours: float) -> str:

@@ -135,7 +135,8 @@ class LinearAttentionEngine(BlocksEngine):
         log_decay = F.logsigmoid(wanted.to(bias.dtype) + bias[:, None]) / TEMPERATURE
         log_decay = layout.keys(log_decay, self.model.heads)
         if not layout.scored:
-            return decayed_by_channel(query, key, value, log_decay).to(query.dtype)
+            wide = (each.to(log_decay.dtype) for each in (query, key, value))
+            return decayed_by_channel(*wide, log_decay).to(query.dtype)
         total = log_decay.cumsum(dim=2)
         at = layout.query_columns.repeat(self.seeds, 1).long()
         outputs = []
