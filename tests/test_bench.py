@@ -13,10 +13,10 @@ from icecore.bench.data import bench_data
 from icecore.bench.lower_bound import Product, lower_bound_seconds
 from icecore.bench.precision import bench_precision
 from icecore.bench.profile import profile_steps
-from icecore.bench.train import Case, bench_case
-from icecore.bench.user_loop import padded, updates
+from icecore.bench.train import BODIES, Case, bench_case, cases_for
+from icecore.bench.user_loop import NETWORKS, AsWritten, padded, updates
 from icecore.cli import main
-from icecore.models import ModelDims, Transformer
+from icecore.models import DeltaNet, Llama, Mamba, ModelDims, Transformer, initialize
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item
 from icecore.training import Precision, TrainingConfig
@@ -81,6 +81,35 @@ def test_the_users_loop_feeds_answers_back_and_trains_the_embeddings():
     updates(network, "embeddings", TrainingConfig())
     trained = {name for name, value in network.named_parameters() if value.requires_grad}
     assert trained == {"transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"}
+
+
+@pytest.mark.parametrize(
+    ("body", "trained"),
+    [
+        (Llama(width=8, heads=2), {"model.embed_tokens.weight", "lm_head.weight"}),
+        (Mamba(width=8, layers=1), {"backbone.embeddings.weight", "lm_head.weight"}),
+        (DeltaNet(width=8, heads=2), {"around.token", "around.unembed"}),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_the_users_network_of_a_body_has_its_logits_and_trains_its_embeddings(body, trained):
+    dims = ModelDims(9, 6)
+    network = NETWORKS.get(body.name, AsWritten)(body, dims)
+    updates(network, "embeddings", TrainingConfig())
+    assert {name for name, value in network.named_parameters() if value.requires_grad} == trained
+    tokens = torch.randint(9, (3, 6), generator=torch.Generator().manual_seed(0))
+    output = network(tokens)
+    logits = output if isinstance(output, torch.Tensor) else output.logits
+    assert torch.allclose(logits, body.logits(initialize(body, dims, 0), tokens), atol=1e-5)
+
+
+def test_every_body_has_a_row():
+    for device in ("cpu", "cuda"):
+        cases = cases_for(torch.device(device), "needle")
+        assert {case.model for case in cases} >= set(BODIES)
+    (case,) = cases_for(torch.device("cpu"), None, 64, "llama")
+    assert (case.model, case.width) == ("llama", 64)
+    assert main(["bench", "--model", "lama"]) == 2
 
 
 def test_a_profile_is_of_one_step(monkeypatch):

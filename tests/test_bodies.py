@@ -71,13 +71,35 @@ def test_a_stopped_run_resumes_to_the_same_bits(model, tmp_path):
     assert same_weights(whole.path, again.path)
 
 
-@pytest.mark.parametrize("model", NEW, ids=lambda model: model.name)
-def test_from_training_to_a_look_inside(model, tmp_path, capsys):
-    flags = ["--model", model.name, "--width", "16", "--init", "matched", "--learned-positions", "true"]
+INSIDE = [(model.name, ["--init", "matched", "--learned-positions", "true"]) for model in NEW]
+INSIDE += [("linear-attention", ["--decay", decay]) for decay in ("fixed", "channel", "head")]
+INSIDE += [("transformer", ["--attention", "random"]), ("lstm", [])]
+OWN = """
+def sizes(model, parameters, batch):
+    values = model.trace(parameters, batch.tokens)
+    return {name: float(values[name].square().mean()) for name in (*model.activations, "logits")}
+"""
+
+
+@pytest.mark.parametrize(("model", "flags"), INSIDE, ids=lambda each: each if isinstance(each, str) else each[-1:])
+def test_from_training_to_a_look_inside(model, flags, tmp_path, capsys, monkeypatch):
+    """All analyses and a measurement of one's own, which traces every activation, trained and untrained."""
+    monkeypatch.setattr("icecore.reporting.inside.readout.SAMPLE", 200)
+    monkeypatch.setattr("icecore.analysis.readout.LOGISTIC_ITERATIONS", 4)
+    (tmp_path / "own.py").write_text(OWN)
+    flags = ["--model", model, "--width", "16", *flags]
     assert main(["train", *NEEDLE, *SMALL, *flags, "--out", str(tmp_path)]) == 0
     run = json.loads(capsys.readouterr().out.splitlines()[-1])["run"]
     assert main(["evaluate", run]) == 0
-    assert main(["analyze", run, "--what", "variance,causal,readout", "--items", "20"]) == 0
+    streams = made(MODELS[model]).streams
+    what = f"variance,causal,readout,{tmp_path / 'own.py'}:sizes"
+    capsys.readouterr()
+    assert main(["analyze", run, "--what", what, "--items", "20", "--activation", streams[1], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["analyses"]
+    assert tuple(found["variance"]["trained"]) == streams
+    assert {tuple(curve["places"]) for curve in found["causal"]["curves"]} == {streams[1:2]}
+    assert [one["kind"] for one in found["readout"]["readouts"]] == ["ridge", "logistic"]
+    assert set(streams) <= found["sizes"]["trained"].keys()
 
 
 def test_bodies_are_compared_under_one_protocol(tmp_path, capsys):

@@ -135,8 +135,9 @@ class LinearAttentionEngine(BlocksEngine):
         log_decay = F.logsigmoid(wanted.to(bias.dtype) + bias[:, None]) / TEMPERATURE
         log_decay = layout.keys(log_decay, self.model.heads)
         if not layout.scored:
-            wide = (each.to(log_decay.dtype) for each in (query, key, value))
-            return decayed_by_channel(*wide, log_decay).to(query.dtype)
+            wide = log_decay.dtype
+            mixed = decayed_by_channel(query.to(wide), key.to(wide), value.to(wide), log_decay)
+            return mixed.to(query.dtype)
         total = log_decay.cumsum(dim=2)
         at = layout.query_columns.repeat(self.seeds, 1).long()
         outputs = []
