@@ -56,7 +56,8 @@ def command(
     model: str = typer.Option(
         "transformer",
         help="transformer, linearized (attention is a prefix sum: Table 9), lstm, gru, llama, mamba, linear-attention, "
-        "deltanet, or FILE.py:CLASS, your own body. Their settings are flags too, such as --attention random.",
+        "deltanet, FILE.py:CLASS, your own body, or hf:CONFIG, a causal language model of transformers: a config class "
+        "(hf:MambaConfig) or a folder (hf:./my-llama). Their settings are flags too, such as --attention random.",
         rich_help_panel=MODEL_PANEL,
     ),
     width: int | None = WIDTH,
@@ -233,14 +234,15 @@ def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
 def find_body(name: str) -> "type[Model]":
     """Return the class that `--model` names."""
     from icecore.errors import unknown_name
-    from icecore.models import MODELS, Transformer, find_model
+    from icecore.models import MODELS, SHIPPED, HuggingFace, Transformer, find_model
     from icecore.models.check import require_class
+    from icecore.models.hf import PREFIX
     from icecore.user_code import is_file
 
     if name == LINEARIZED:
         return Transformer
-    if name not in MODELS and not is_file(name):
-        raise unknown_name("model", name, [*MODELS, LINEARIZED, "FILE.py:CLASS"])
+    if name == HuggingFace.name or (name not in MODELS and not is_file(name) and not name.startswith(PREFIX)):
+        raise unknown_name("model", name, [*(each.name for each in SHIPPED), LINEARIZED, "FILE.py:CLASS", "hf:CONFIG"])
     model_class = find_model(name)
     require_class(model_class)
     return model_class
@@ -250,6 +252,7 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
     """Make the model from the preset's settings for the task, overridden by the given ones."""
     from icecore.models import settings_of_model
     from icecore.models.check import require_made
+    from icecore.models.hf import PREFIX
     from icecore.tasks.loading import parse_value
     from icecore.training.presets import preset_dims, preset_model
     from icecore.user_code import reraise_user_error
@@ -265,6 +268,8 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
             require(key in fields, f"the model {name} has no {key}; drop --{key.replace('_', '-')}")
             is_text = isinstance(value, str) and kinds[key] is not str
             values[key] = parse_value(key, value, kinds[key]) if is_text else value
+    if name.startswith(PREFIX):
+        values["config"] = name.removeprefix(PREFIX)
     return require_made(model_class, values, preset_dims(task))
 
 
@@ -283,8 +288,10 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 def kind_of(model: "Model") -> str:
     """Name the model as `--model` does."""
-    from icecore.models import Transformer
+    from icecore.models import HuggingFace, Transformer
 
+    if isinstance(model, HuggingFace):
+        return f"hf:{model.architecture}"
     is_linearized = type(model) is Transformer and model.attention == "prefix-sum"
     return LINEARIZED if is_linearized else model.name
 

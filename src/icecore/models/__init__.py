@@ -19,6 +19,7 @@ from icecore.models.base import (
 )
 from icecore.models.deltanet import DeltaNet
 from icecore.models.gru import GRU
+from icecore.models.hf import PREFIX, HuggingFace
 from icecore.models.initializers import Constant, Initializer, Normal, Orthogonal, Sinusoidal, Uniform
 from icecore.models.linear_attention import LinearAttention
 from icecore.models.llama import Llama
@@ -29,11 +30,13 @@ from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
 SHIPPED: tuple[type[Model], ...] = (Transformer, LSTM, GRU, Llama, Mamba, LinearAttention, DeltaNet)
-MODELS: dict[str, type[Model]] = {model.name: model for model in SHIPPED}  # users may add theirs
+MODELS: dict[str, type[Model]] = {model.name: model for model in (*SHIPPED, HuggingFace)}  # users may add theirs
 
 
 def find_model(name: str) -> type[Model]:
     """Return the model class of this name, or the class of `FILE.py:CLASS`."""
+    if name.startswith(PREFIX):
+        return HuggingFace
     if is_file(name):
         return load_class(name, Model, "model")
     if name not in MODELS:
@@ -53,6 +56,7 @@ __all__ = [
     "SHIPPED",
     "Constant",
     "DeltaNet",
+    "HuggingFace",
     "Initializer",
     "LinearAttention",
     "Llama",

@@ -106,6 +106,10 @@ class Model(abc.ABC):
         hidden = self.hidden(parameters, tokens)
         return self.unembed(parameters, hidden if at is None else hidden[at.rows, at.columns])
 
+    def initial_parameters(self, dims: ModelDims, seed: int) -> dict[str, Tensor]:
+        """Return the initial parameters of a seed, on the CPU. Each parameter has its own random stream."""
+        return {name: initial_value(spec, name, seed) for name, spec in self.specs(dims).items()}
+
     @property
     def unread_roles(self) -> tuple[str, ...]:
         """Return the roles whose parameters have no effect with these settings."""
@@ -206,8 +210,8 @@ def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
 
 
 def initialize(model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
-    """Return the initial parameters of a seed, on the CPU. Each parameter has its own random stream."""
-    return {name: initial_value(spec, name, seed) for name, spec in model.specs(dims).items()}
+    """Return the initial parameters of a seed, on the CPU."""
+    return model.initial_parameters(dims, seed)
 
 
 def initial_value(spec: ParameterSpec, name: str, seed: int) -> Tensor:

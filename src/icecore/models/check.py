@@ -16,6 +16,7 @@ from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.models.base import Model, ModelDims, Parameters, ParameterSpec, initialize, settings_of_model
+from icecore.models.hf import HuggingFace, require_plain_logits
 from icecore.user_code import load_class, reraise_user_error
 
 ROWS = 3
@@ -85,6 +86,9 @@ def require_model(model: Model, dims: ModelDims, length: int, may_look_ahead: bo
         if not model.logits(parameters, tokens).isfinite().all():
             parameters = initialize(model, dims, 0)  # random values are invalid for some parameters
         check(model, parameters, tokens, dims, may_look_ahead)
+        if isinstance(model, HuggingFace):
+            require_memory_of_the_past(model, initialize(model, dims, 0), tokens, dims)
+            require_plain_logits(model, parameters, tokens)
         require_same_when_training(model, parameters, tokens)
         require_same_when_loaded_again(model, parameters, tokens, dims)
     if model.vectorizes:
@@ -93,6 +97,24 @@ def require_model(model: Model, dims: ModelDims, length: int, may_look_ahead: bo
         ):
             stacked = {key: torch.stack([value, value]).requires_grad_() for key, value in parameters.items()}
             torch.func.vmap(lambda one: model.logits(one, tokens))(stacked).sum().backward()
+
+
+def require_memory_of_the_past(model: Model, parameters: Parameters, tokens: Tensor, dims: ModelDims) -> None:
+    """Raise if the initial network is not finite, or if its last output depends on the last token alone."""
+    name = model.name
+    logits = model.logits(parameters, tokens)
+    require(
+        bool(logits.isfinite().all()),
+        f"{name} gives logits that are not finite at initialization: use another --init, or more layers",
+    )
+    other = tokens.clone()
+    other[:, :-1] = (other[:, :-1] + 1) % dims.vocab_size
+    depends = tokens.shape[1] == 1 or not torch.equal(logits[:, -1], model.logits(parameters, other)[:, -1])
+    require(
+        depends,
+        f"{name} has no memory of the past: its last output does not depend on earlier tokens at initialization; use "
+        "--init gaussian, or another network",
+    )
 
 
 def any_parameters(model: Model, dims: ModelDims, generator: torch.Generator) -> dict[str, Tensor]:
@@ -107,6 +129,11 @@ def require_same_initialization(model: Model, again: Model, dims: ModelDims) -> 
     """Raise unless specs, and a seed's initial values, are the same each time."""
     shapes = [{name: (spec.shape, spec.role) for name, spec in each.specs(dims).items()} for each in (model, again)]
     first, second = (initialize(each, dims, 0) for each in (model, again))
+    for name, value in first.items():
+        require(
+            bool(value.isfinite().all()),
+            f"{name} of {type(model).__name__} is not finite at initialization: use another init or gain",
+        )
     is_same = shapes[0] == shapes[1] and all(torch.equal(value, second[name]) for name, value in first.items())
     require(is_same, f"{type(model).__name__} {UNSTABLE_SPECS}")
 

@@ -8,17 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from icecore.errors import InputError, require, unknown_name
-from icecore.models import MODELS, SHIPPED, Model, ModelDims, model_fields, trained_names
+from icecore.models import MODELS, SHIPPED, Model, ModelDims, trained_names
 from icecore.tasks import TASKS, Task, make_task
 from icecore.training.identity import (
     COPIES,
     from_json,
     name_of,
     origin_of,
-    recorded,
     require_unchanged,
     settings_of,
-    through_json,
+    settings_of_model,
 )
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
@@ -146,7 +145,7 @@ class RunConfig:
             "model": {
                 "name": self.model.name,
                 **origin_of(self.model),
-                "settings": through_json(recorded(self.model, model_fields(type(self.model)))),
+                **settings_of_model(self.model),
             },
             "positions": self.dims.n_positions,
             **({"phases": [first, *others]} if others else first),
@@ -229,6 +228,6 @@ def model_of(value: Mapping[str, Any], code: RunCode | None) -> Model:
             "class in icecore.models.MODELS, in Python, before loading the run"
         )
     model_class = MODELS[name] if code is None else code.class_of(value, Model, "model")
-    model = model_class(**from_json(value["settings"]))
+    model = model_class(**from_json(value["settings"]) | value.get("where", {}))
     require_unchanged(value, model, "model")
     return model

@@ -10,7 +10,7 @@ from typing import Any
 
 import icecore
 from icecore.errors import InputError
-from icecore.models import Model
+from icecore.models import Model, model_fields
 from icecore.store import ADDED_LATER, PLACES
 from icecore.tasks import Task
 from icecore.tasks.loading import setting_fields
@@ -60,9 +60,17 @@ def text_of(made: type) -> str | None:
 
 def settings_of(task: Task) -> dict[str, dict[str, Any]]:
     """Return a task's settings and, separately, the paths of its data, if any."""
-    fields = setting_fields(type(task))
-    settings = recorded(task, [field for field in fields if not field.metadata.get("where")])
-    where = recorded(task, [field for field in fields if field.metadata.get("where")])
+    return split_settings(task, setting_fields(type(task)))
+
+
+def settings_of_model(model: Model) -> dict[str, dict[str, Any]]:
+    """Return a model's settings and, separately, the path of its weights, if any."""
+    return split_settings(model, model_fields(type(model)))
+
+
+def split_settings(made: Task | Model, fields: Sequence[dataclasses.Field]) -> dict[str, dict[str, Any]]:
+    settings = recorded(made, [field for field in fields if not field.metadata.get("where")])
+    where = recorded(made, [field for field in fields if field.metadata.get("where")])
     return {"settings": through_json(settings)} | ({"where": through_json(where)} if where else {})
 
 

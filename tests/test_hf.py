@@ -1,0 +1,180 @@
+"""`--model hf:CONFIG`: networks of transformers as bodies, random or from a folder; bad ones are one line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from icecore import InputError, load, train
+from icecore.cli import main
+from icecore.models import HuggingFace, ModelDims, initialize, trained_names
+from icecore.models.check import require_model
+from icecore.tasks import Needle
+
+transformers = pytest.importorskip("transformers")
+
+DIMS = ModelDims(20, 12)
+TASK = Needle(max_pairs=2, values=4, vocabulary=12, test_size=20)
+SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
+LLAMA = {"model_type": "llama", **SIZES, "tie_word_embeddings": False}
+
+
+def written(folder: Path, **changed: Any) -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**LLAMA, **changed}))
+    return str(folder)
+
+
+def logits_of(network: Any, parameters: Any, tokens: torch.Tensor) -> torch.Tensor:
+    network.load_state_dict(parameters)
+    return network.eval()(tokens).logits
+
+
+@pytest.mark.parametrize("name", ["LlamaConfig", "MambaConfig", "GPT2Config"])
+def test_logits_are_those_of_transformers_and_the_seed_decides(name: str):
+    model = HuggingFace(name, width=16, layers=1, heads=2)
+    first, again, other = (initialize(model, DIMS, seed) for seed in (0, 0, 1))
+    assert all(torch.equal(first[each], again[each]) for each in first)
+    assert any(not torch.equal(first[each], other[each]) for each in first)
+    assert first.keys() == model.specs(DIMS).keys()
+    tokens = torch.randint(20, (2, 7), generator=torch.Generator().manual_seed(0))
+    more = {} if name == "LlamaConfig" else {"n_positions": 12} if name == "GPT2Config" else {}
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 20, **more}
+    sizes |= {"intermediate_size": 43} if name == "LlamaConfig" else {}
+    config = getattr(transformers, name)(**sizes, tie_word_embeddings=False)
+    network = transformers.AutoModelForCausalLM.from_config(config)
+    torch.testing.assert_close(model.logits(first, tokens), logits_of(network, first, tokens))
+
+
+def test_roles_are_the_embeddings_and_the_parts_of_the_body():
+    gpt2 = HuggingFace("GPT2Config", width=16, layers=1, heads=2)
+    names = trained_names(gpt2, DIMS, "embeddings")
+    assert names == ["transformer.wte.weight", "transformer.wpe.weight", "lm_head.weight"]
+    llama = HuggingFace(json.dumps(LLAMA))
+    assert trained_names(llama, DIMS, "q") == ["model.layers.0.self_attn.q_proj.weight"]
+    assert len(trained_names(llama, DIMS, "mlp")) == 3
+    assert len(trained_names(llama, DIMS, "norms")) == 3
+
+
+def test_initializations_change_the_matrices_of_the_body_only():
+    library, matched, gaussian = (
+        initialize(HuggingFace(json.dumps(LLAMA), init=init), DIMS, 0)
+        for init in ("library", "matched", "gaussian")  # type: ignore[arg-type]
+    )
+    q = "model.layers.0.self_attn.q_proj.weight"
+    torch.testing.assert_close(matched[q], library[q] * 8)
+    assert 0.2 < float(gaussian[q].std()) < 0.3
+    for same in ("model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"):
+        assert torch.equal(matched[same], library[same])
+        assert torch.equal(gaussian[same], library[same])
+
+
+def test_a_random_run_loads_again_and_its_id_is_of_the_config(tmp_path: Path):
+    def trained(spec: str) -> Any:
+        return train(TASK, HuggingFace(spec), out=tmp_path / "runs", steps=2, batch=4, warmup_steps=1, device="cpu")
+
+    here, there, other = (
+        written(tmp_path / name, **more) for name, more in (("a", {}), ("b", {}), ("c", {"rms_norm_eps": 0.1}))
+    )
+    run = trained(here)
+    assert run.config.run_id == trained(there).config.run_id != trained(other).config.run_id
+    again = load(run.path)
+    assert again.accuracy == run.accuracy
+    assert all(torch.equal(value, again.parameters(0)[name]) for name, value in run.parameters(0).items())
+
+
+def test_a_folder_of_weights_is_used_as_it_is(tmp_path: Path):
+    folder = written(tmp_path / "pretrained", vocab_size=30, max_position_embeddings=128)
+    network = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**LLAMA, vocab_size=30, max_position_embeddings=128)
+    )
+    network.save_pretrained(folder)
+    model = HuggingFace(folder)
+    assert model.weights
+    first, second = (initialize(model, DIMS, seed) for seed in (0, 1))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    tokens = torch.randint(20, (2, 7))
+    torch.testing.assert_close(model.logits(first, tokens), network.eval()(tokens).logits[..., :20])
+    run = train(TASK, model, out=tmp_path / "runs", steps=2, batch=4, warmup_steps=1, device="cpu")
+    frozen = "model.layers.0.self_attn.q_proj.weight"
+    assert torch.equal(load(run.path).parameters(0)[frozen], network.state_dict()[frozen])  # type: ignore[arg-type]
+    network.model.norm.weight.data += 1
+    network.save_pretrained(folder)
+    assert HuggingFace(folder).weights != model.weights
+    with pytest.raises(InputError, match="put them back"):
+        load(run.path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"tie_word_embeddings": True}, 'set "tie_word_embeddings": false'),
+        ({"vocab_size": 5}, "vocab_size 5, and the task needs"),
+        ({"max_position_embeddings": 3}, "max_position_embeddings 3, and the task needs"),
+        ({"model_type": "lama"}, "did you mean 'llama'"),
+        ({"model_type": "vit"}, "not of a causal language model"),
+        ({"num_attention_heads": 3}, "transformers|refuses"),
+    ],
+)
+def test_a_bad_config_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, changed: dict, said: str):
+    folder = written(tmp_path / "bad", **changed)
+    assert (
+        main(["train", "needle", "--max-pairs", "2", "--model", f"hf:{folder}", "--steps", "1", "--out", str(tmp_path)])
+        == 2
+    )
+    assert_one_line(capsys, said)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("hf:LlamConfig", "did you mean 'LlamaConfig'"),
+        ("hf:ViTConfig", "causal language model"),
+        ("hf:./nowhere", "there is no nowhere; give hf: and a config class"),
+        ("hf", "hf:CONFIG"),
+    ],
+)
+def test_a_wrong_name_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture, model: str, said: str):
+    assert main(["train", "needle", "--model", model, "--steps", "1", "--out", str(tmp_path)]) == 2
+    assert_one_line(capsys, said)
+
+
+def test_pickles_are_refused(tmp_path: Path):
+    folder = written(tmp_path / "pickled")
+    (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(InputError, match="pickles"):
+        HuggingFace(folder)
+
+
+def test_a_soft_cap_after_the_body_is_refused():
+    config = {**SIZES, "model_type": "gemma2", "tie_word_embeddings": False, "head_dim": 8, "num_key_value_heads": 2}
+    model = HuggingFace(json.dumps({**config, "final_logit_softcapping": 0.01}))
+    with pytest.raises(InputError, match="soft cap"):
+        require_model(model, DIMS, 7, may_look_ahead=False)
+
+
+def test_a_network_without_memory_or_with_nan_is_refused(monkeypatch: pytest.MonkeyPatch):
+    model = HuggingFace(json.dumps(LLAMA))
+    usual = initialize(model, DIMS, 0)
+    for factor, said in ((0.0, "does not depend on earlier tokens"), (torch.nan, "not finite at initialization")):
+        changed = {name: value * factor if "o_proj" in name else value for name, value in usual.items()}
+        monkeypatch.setattr(HuggingFace, "initial_parameters", lambda *_, changed=changed: changed)
+        with pytest.raises(InputError, match=said):
+            require_model(model, DIMS, 7, may_look_ahead=False)
+
+
+def test_transformers_is_imported_only_for_hf():
+    code = "import sys, icecore.models, icecore.models.check; assert 'transformers' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def assert_one_line(capsys: pytest.CaptureFixture, said: str) -> None:
+    import re
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
+    assert len(lines) == 1
+    assert re.search(said, lines[0]), lines[0]
