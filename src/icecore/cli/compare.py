@@ -17,7 +17,6 @@ from icecore.cli.options import (
     HEADS,
     INIT,
     LAYERS,
-    LR,
     MODEL_PANEL,
     OUTPUT_PANEL,
     POSITION_INIT,
@@ -52,6 +51,7 @@ from icecore.errors import InputError, require
 if TYPE_CHECKING:
     from icecore.models import Model
     from icecore.sweeps.cells import Cell
+    from icecore.sweeps.rates import Choice
     from icecore.tasks import Task
 
 
@@ -82,7 +82,12 @@ def command(
     ),
     steps: int | None = STEPS,
     batch: int | None = BATCH,
-    lr: float | None = LR,
+    lr: str | None = typer.Option(
+        None,
+        help="Peak learning rate. Several, 1e-3,5e-3: each cell takes its best on validation items. Default: the "
+        "preset's.",
+        rich_help_panel=TRAINING_PANEL,
+    ),
     weight_decay: float | None = WEIGHT_DECAY,
     warmup_steps: int | None = WARMUP_STEPS,
     schedule: str | None = SCHEDULE,
@@ -125,9 +130,12 @@ def command(
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
     from icecore.sweeps.comparison import comparison, missing_of, train_missing
+    from icecore.sweeps.rates import choose_rates
+    from icecore.sweeps.runner import Job
     from icecore.tasks import Task
     from icecore.training import device_name, pick_device, require_sound
 
+    rates = parse_rates(lr)
     classes = {name: find_body(name) for name in model}
     of_task, of_model = settings_given(context, task, *classes.values())
     made = checked_task(task, preset, of_task)
@@ -143,7 +151,7 @@ def command(
     training = explicit_options(
         steps=steps,
         batch=batch,
-        lr=lr,
+        lr=rates[0] if len(rates) == 1 else None,
         weight_decay=weight_decay,
         warmup_steps=warmup_steps,
         schedule=schedule,
@@ -156,6 +164,12 @@ def command(
         require_sound(cell.of_one_seed)  # report an error of any cell before the first one trains
     files = [] if figure is None else files_at(figure, made.name)
     require_drawable(files)
+    choices = []
+    if len(rates) > 1:
+        require(not dry_run, "--dry-run cannot know the chosen rates: give one --lr")
+        with jobs_progress([Job(cell, chosen) for cell in cells for _ in rates]) as (progress_of, _):
+            choices = choose_rates(cells, rates, chosen, out, device, precision, progress_of)
+        cells = [choice.cell for choice in choices]
     populations = [
         one for each in missing_of(cells, chosen, Records(out, warn), device, precision).values() for one in each
     ]
@@ -171,9 +185,18 @@ def command(
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
     if json:
-        print_json({"points": [dataclasses.asdict(point) for point in points], "files": [str(file) for file in files]})
+        shown = [{"cell": each.cell.label, "lr": each.lr, "validation": each.accuracies} for each in choices]
+        print_json(
+            {
+                "points": [dataclasses.asdict(point) for point in points],
+                "files": [str(file) for file in files],
+                **({"rates": shown} if shown else {}),
+            }
+        )
     else:
         show(made, cells, points, chosen, metric, format_of(markdown, csv))
+        if choices and not csv:
+            show_rates(choices)
     if left > 0:
         warn(f"another process is training {counted(left, 'population')}; run this again when it is done")
     for failure in failures:
@@ -204,6 +227,21 @@ def show(
         say(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
     steps = sorted({cell.of_one_seed.training.steps for cell in cells})
     say(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
+
+
+def show_rates(choices: "Sequence[Choice]") -> None:
+    say("\nlearning rates, chosen on validation items (median accuracy in %):")
+    for choice in choices:
+        each = ", ".join(f"{rate:g}: {100 * accuracy:.1f}" for rate, accuracy in choice.accuracies.items())
+        say(f"  {choice.cell.name.column}: {choice.lr:g} ({each})")
+
+
+def parse_rates(text: str | None) -> list[float]:
+    """Read `1e-3` or `1e-3,5e-3`."""
+    try:
+        return list(dict.fromkeys(float(part) for part in text.split(",") if part.strip())) if text is not None else []
+    except ValueError:
+        raise InputError(f"--lr must be a number or several with commas, such as 1e-3,5e-3, got '{text}'") from None
 
 
 def in_words(name: str) -> str:

@@ -1,0 +1,59 @@
+"""`icecore compare --lr A,B`: each cell's rate is chosen on items that are neither trained on nor test items."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from icecore.cli import main
+from icecore.seeding import make_generator
+from icecore.sweeps.rates import without_validation
+from icecore.tasks import Batch, Memorization, ModularAddition, Needle, Task
+
+NEEDLE = Needle(max_pairs=2, values=4, vocabulary=12, test_size=40)
+
+
+def items_of(task: Task, batch: Batch) -> set:
+    return set(task.items(batch))
+
+
+def test_validation_items_are_neither_trained_on_nor_tested():
+    reduced, items = without_validation(NEEDLE)
+    validation = items_of(NEEDLE, items)
+    trained = items_of(NEEDLE, reduced.sample(4_000, make_generator(0, "train")))
+    assert validation
+    assert not validation & items_of(NEEDLE, NEEDLE.test_set())
+    assert not trained & validation
+    assert not trained & items_of(NEEDLE, NEEDLE.test_set())
+
+
+def test_a_finite_task_holds_out_training_items():
+    task = ModularAddition(modulus=11)
+    reduced, items = without_validation(task)
+    kept, validation = reduced.train_set(), items_of(task, items)
+    assert kept is not None
+    assert len(validation) == len(task.train_items()) // 10
+    assert items_of(task, kept) | validation == set(task.train_items())
+    assert not items_of(task, kept) & validation
+    assert without_validation(Memorization(keys=4))[0] == Memorization(keys=4)
+
+
+def test_compare_chooses_shows_and_remembers_the_rate(tmp_path: Path, capsys: pytest.CaptureFixture):
+    command = ["compare", "modular-addition", "--modulus", "5", "--train-fraction", "0.8", "--widths", "8"]
+    command += ["--trainable", "all", "--steps", "60", "--batch", "10", "--warmup-steps", "5", "--seeds", "1"]
+    command += ["--lr", "1e-9,1e-2", "--out", str(tmp_path)]
+    assert main([*command, "--json"]) == 0
+    (rates,) = json.loads(capsys.readouterr().out)["rates"]
+    accuracies = {float(rate): accuracy for rate, accuracy in rates["validation"].items()}
+    assert rates["lr"] == max(accuracies, key=lambda rate: (accuracies[rate], -rate))
+    stored = sorted((tmp_path / "rates").iterdir())
+    assert len(stored) == 2
+    before = [path.stat().st_mtime_ns for path in stored]
+    assert main(command) == 0
+    assert "chosen on validation items" in capsys.readouterr().out
+    assert [path.stat().st_mtime_ns for path in stored] == before
+
+
+def test_a_wrong_list_of_rates_is_one_line(capsys: pytest.CaptureFixture):
+    assert main(["compare", "needle", "--lr", "1e-3;2"]) == 2
+    assert "--lr must be a number or several with commas" in capsys.readouterr().err
