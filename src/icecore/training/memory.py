@@ -1,7 +1,8 @@
 """Memory of a run, estimated before anything is allocated.
 
 Parameters, optimizer, test set and training data are counted. Activations follow a rule that was measured on a CPU:
-ACTIVATIONS numbers per layer, channel and token that is read. An estimate is within about a factor of 2.
+ACTIVATIONS numbers per layer, channel and token; USUAL numbers for bodies that were not measured, such as a user's.
+For measured bodies an estimate is within about a factor of 2.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import torch
 
 from icecore.errors import InputError
+from icecore.models.engines import ReferenceEngine
 from icecore.seeding import make_generator
 from icecore.tasks import Language, Task
 from icecore.training.config import RunConfig
@@ -18,7 +20,8 @@ from icecore.training.stream import BATCHES_MULTIPLE, BLOCK_TOKENS
 GB = 10**9
 FLOAT = 4  # bytes
 TOKEN = 8 + 8 + 1  # bytes of a token, its target and whether it is scored
-ACTIVATIONS = 20  # numbers kept for the backward pass per layer, channel and token
+ACTIVATIONS = {"llama": 40, "mamba": 120, "gru": 12}  # numbers kept for the backward pass, by body
+USUAL = 20
 ITEMS_DRAWN = 64  # to see how many tokens are read
 CGROUPS = (  # limit and use
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -74,8 +77,10 @@ def activations(config: RunConfig, device: torch.device, parts: int) -> int:
     """Return the bytes kept for the backward pass of one part of a batch."""
     model, rows = config.model, -(-config.training.batch // parts)
     at_once = max(1, min(len(config.seeds), CHANNELS_AT_ONCE[device.type] // model.width))
-    tokens = rows * tokens_read(config.task)
-    return int(FLOAT * at_once * tokens * model.width * getattr(model, "layers", 1) * ACTIVATIONS)
+    computes_all = issubclass(model.engine, ReferenceEngine)  # other engines skip what no scored position reads
+    tokens = rows * (config.task.max_length if computes_all else tokens_read(config.task))
+    layers = getattr(model, "layers", 1)
+    return int(FLOAT * at_once * tokens * model.width * layers * ACTIVATIONS.get(model.name, USUAL))
 
 
 def tokens_read(task: Task) -> float:
