@@ -20,7 +20,13 @@ from icecore.training.stream import BATCHES_MULTIPLE, BLOCK_TOKENS
 GB = 10**9
 FLOAT = 4  # bytes
 TOKEN = 8 + 8 + 1  # bytes of a token, its target and whether it is scored
-ACTIVATIONS = {"llama": 40, "mamba": 120, "gru": 12}  # numbers kept for the backward pass, by body
+ACTIVATIONS = {
+    "llama": 40,
+    "mamba": 120,
+    "gru": 12,
+    "linear-attention": 45,
+    "deltanet": 60,
+}  # kept for the backward pass
 USUAL = 20
 ITEMS_DRAWN = 64  # to see how many tokens are read
 CGROUPS = (  # limit and use
