@@ -10,6 +10,7 @@ from torch import Tensor
 from icecore.models.blocks import rms_norm
 from icecore.models.deltanet import DeltaNet, of_length_one
 from icecore.models.engines.blocks import BlocksEngine, GatedProduct
+from icecore.models.engines.devices import has_kernels
 from icecore.models.engines.fused import Nodes
 from icecore.models.engines.layers import select
 from icecore.models.engines.prefix_index import PrefixIndex, Reads
@@ -100,7 +101,17 @@ class LlamaEngine(BlocksEngine):
                 each.unflatten(-1, (-1, model.head_width)).repeat_interleave(model.heads_per_key, dim=2).flatten(2)
                 for each in (key, value)
             )
-        return attend(model.heads, "softmax", query, torch.cat([key, value], dim=-1), index, rows, scored)
+        if has_kernels(x):
+            return attend(model.heads, "softmax", query, torch.cat([key, value], dim=-1), index, rows, scored)
+        layout = Layout(index, rows, scored)
+        query, key, value = (
+            layout.queries(query, model.heads),
+            layout.keys(key, model.heads),
+            layout.keys(value, model.heads),
+        )
+        mask = layout.visible.repeat(len(x), 1, 1, 1) if scored else None
+        mixed = F.scaled_dot_product_attention(query, key, value, mask, is_causal=not scored)
+        return layout.back(mixed, len(x))
 
 
 class LinearAttentionEngine(BlocksEngine):
