@@ -62,8 +62,7 @@ def test_roles_are_the_embeddings_and_the_parts_of_the_body():
 
 def test_initializations_change_the_matrices_of_the_body_only():
     library, matched, gaussian = (
-        initialize(HuggingFace(json.dumps(LLAMA), init=init), DIMS, 0)
-        for init in ("library", "matched", "gaussian")  # type: ignore[arg-type]
+        initialize(HuggingFace(json.dumps(LLAMA), init=init), DIMS, 0) for init in ("library", "matched", "gaussian")
     )
     q = "model.layers.0.self_attn.q_proj.weight"
     torch.testing.assert_close(matched[q], library[q] * 8)

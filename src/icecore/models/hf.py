@@ -32,7 +32,7 @@ class HuggingFace(Model):
     """
 
     config: str
-    width: int | None = None  # type: ignore[assignment]  # the config's, once made
+    width: int = None  # type: ignore[assignment]  # the config's, once made
     layers: int | None = None
     heads: int | None = None
     init: Literal["library", "matched", "gaussian"] = "library"

@@ -63,11 +63,10 @@ def parsed(text: str, where: str) -> dict[str, Any]:
 
 def of_class(name: str, sizes: dict[str, int]) -> dict[str, Any]:
     """Return the config of a class at these sizes, untied; an MLP keeps its ratio to the width."""
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-
     transformers = offline_transformers()
-    known = [CONFIG_MAPPING_NAMES[kind] for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if kind in CONFIG_MAPPING_NAMES]
+    auto = transformers.models.auto
+    configs = auto.configuration_auto.CONFIG_MAPPING_NAMES
+    known = [configs[kind] for kind in auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if kind in configs]
     if name not in known:
         raise unknown_name("causal language model of transformers", name, known)
     made, usual = getattr(transformers, name), getattr(transformers, name)()

@@ -6,6 +6,7 @@ Nothing here imports torch until a cell is trained, so tables of stored results 
 from collections.abc import Sequence
 
 from icecore.errors import require, unknown_name
+from icecore.paper.bodies import BODIES_EXPERIMENT
 from icecore.paper.evidence import Evidence, Spent, spent
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.fig4 import FIG4
@@ -38,7 +39,7 @@ EXPERIMENTS = {
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
         *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
         TEXT,
-        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, GAIN),
+        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, GAIN, BODIES_EXPERIMENT),
     )
 }
 FIGURES: dict[str, tuple[Experiment, Figure]] = {
