@@ -190,18 +190,22 @@ def test_tables_of_errors_name_lengths_positions_and_seeds(capsys):
     ]
     print_lengths((5, 9), lengths, words)
     out = capsys.readouterr().out
-    assert "Wrong items by the length of their prompts, in tokens; 1 length without errors" in out
+    assert out.startswith("\nWrong items by the length of their prompts, in tokens; 1 length without errors\n")
     assert cells_of(out) == [
-        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "correct answers of wrong items"],
+        ["tokens", "items", "wrong, seed 5", "wrong, seed 9", "correct answers"],
         ["3", "40", "0", "2", "8, 9"],
         ["5", "30", "1", "0", "7"],
     ]
     print_positions((5, 9), [AccuracyByPosition(1, 6, (0.5, 0.25)), AccuracyByPosition(2, 4, (1.0, 0.0))])
-    assert cells_of(capsys.readouterr().out) == [
+    out = capsys.readouterr().out
+    assert out.startswith("\nAccuracy by the position")
+    assert cells_of(out) == [
         ["position", "items", "seed 5", "seed 9"],
         ["1", "6", "0.5000", "0.2500"],
         ["2", "4", "1.0000", "0.0000"],
     ]
+    print_lengths((5, 9), lengths[:2], words)
+    assert "Wrong items by the length of their prompts, in tokens\n" in capsys.readouterr().out, "no '0 lengths'"
     assert some_of([(1, 2), (3,), (4,), (5,), (6,), (7,)], words) == "1 2, 3, 4, 5 and 2 more"
 
 

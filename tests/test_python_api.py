@@ -166,3 +166,7 @@ def test_a_notebook_shows_progress_and_nothing_else_does(monkeypatch, capsys):
     assert shown[-1].startswith("needle: done in ")
     ice.train(TASK, MODEL, on_progress=lambda _: None, **SHORT)
     assert sum(line.startswith("needle: done") for line in shown) == 1, "a callback of one's own replaces it"
+
+
+def test_a_notebook_completes_the_public_names():
+    assert {"train", "compare", "Transformer", "Task"} <= set(dir(ice))

@@ -87,3 +87,13 @@ def test_claims_and_show_fit_80_columns(capsys, monkeypatch):
         out = capsys.readouterr().out
         assert [line for line in out.splitlines() if len(line) > 80] == []
         assert "…" not in out
+
+
+def test_a_table_of_numbers_continues_below_with_its_first_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = [("Random", *(f"{width}.0 (1 to 2)" for width in (4, 8, 16)))]
+    print_table(Table("title", ("width", "4", "8", "16"), rows, left=("width",)))
+    out = capsys.readouterr().out
+    assert all(len(line) <= 30 for line in out.splitlines())
+    parts = [["width", "4"], ["Random", "4.0 (1 to 2)"], ["width", "8"], ["Random", "8.0 (1 to 2)"]]
+    assert cells_of(out) == [*parts, ["width", "16"], ["Random", "16.0 (1 to 2)"]]

@@ -64,3 +64,8 @@ def __getattr__(name: str) -> Any:
     if name in HOME:
         return getattr(importlib.import_module(f"icecore.{HOME[name]}"), name)
     raise AttributeError(f"module 'icecore' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """List the public names, which are loaded on first use, so that a notebook completes them."""
+    return sorted({*__all__, "__version__"})

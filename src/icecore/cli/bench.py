@@ -44,7 +44,9 @@ FLAGS = {  # those that not every --what takes
 
 def command(
     context: typer.Context,
-    what: What = typer.Option(What.train, help="What to time; see above."),
+    what: What = typer.Option(
+        What.train, metavar="NAME", help="data, train, precision, profile or language; see above."
+    ),
     task: str | None = typer.Option(
         None, help="For train, precision and profile: only this task. Default for precision: needle."
     ),

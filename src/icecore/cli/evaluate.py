@@ -137,20 +137,23 @@ def write_errors(
 
 def print_lengths(seeds: Sequence[int], lengths: "Sequence[ErrorsByLength]", words: Words) -> None:
     shown = [each for each in lengths if any(each.wrong)]
-    without = counted(len(lengths) - len(shown), "length")
-    title = f"\nWrong items by the length of their prompts, in tokens; {without} without errors"
-    answers = "correct answers of wrong items"
+    without = len(lengths) - len(shown)
+    title = "Wrong items by the length of their prompts, in tokens"
+    title += f"; {counted(without, 'length')} without errors" if without else ""
+    answers = "correct answers"
     headings = ("tokens", "items", *(f"wrong, seed {seed}" for seed in seeds), answers)
     rows = [
         (str(each.length), f"{each.items:,}", *(f"{count:,}" for count in each.wrong), some_of(each.answers, words))
         for each in shown
     ]
+    say()
     print_table(Table(title, headings, rows, left=(answers,), wraps=(answers,)))
 
 
 def print_positions(seeds: Sequence[int], positions: "Sequence[AccuracyByPosition]") -> None:
-    title = "\nAccuracy by the position of a token among the scored tokens of its item"
+    title = "Accuracy by the position of a token among the scored tokens of its item"
     rows = [(str(each.position), f"{each.items:,}", *(f"{value:.4f}" for value in each.accuracy)) for each in positions]
+    say()
     print_table(Table(title, ("position", "items", *(f"seed {seed}" for seed in seeds)), rows))
 
 

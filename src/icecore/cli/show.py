@@ -129,15 +129,14 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
         print_json({"runs": rows})
         return
     unusual = unusual_settings(rows)
-    headings = ("run", "model", "trained", "seeds", "step", "accuracy", "settings")
+    headings = ("run", "model", "trained", "seeds", "accuracy", "settings")
     cells = [
         (
             row["run"],
             f"{row['model']} {row['settings'].get('model.width', '')}".strip(),
             row["trained"],
             in_short(row["seeds"]),
-            in_a_cell(row["step"]) + ("" if row["accuracy"] else f" of {row['steps']:,}"),
-            spread(row["accuracy"]),
+            spread(row["accuracy"]) or f"step {row['step']:,} of {row['steps']:,}",
             in_words(own),
         )
         for row, own in zip(rows, unusual, strict=True)
@@ -146,7 +145,7 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
     if any(unusual):
         title += "; settings: where a run is not like most runs of its task and model"
     left = ("run", "model", "trained", "settings")
-    print_table(Table(title, headings, cells, left, wraps=("settings",), secondary=("step",)))
+    print_table(Table(title, headings, cells, left, wraps=("settings",)))
 
 
 def row_of(folder: Path, path: Path) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Draw a table on a terminal of any width without truncating a cell.
 
-If a table is too wide, its headings break and its columns of prose wrap. If it still does not fit, columns leave the
-grid, and each row's values stand below it. Output to a file or a pipe keeps its columns.
+If a table is too wide, its headings break and its columns of prose wrap. If it still does not fit, a table of numbers
+continues below, with its first columns repeated. In a table with prose, columns leave the grid, and each row's values
+stand below it. Output to a file or a pipe keeps its columns.
 """
 
 import dataclasses
@@ -24,8 +25,12 @@ def print_on_terminal(table: "Table") -> None:
     width = terminal_width()
     table = printable_table(table)
     print(wrapped(table.title, width))
-    columns = fitting_columns(table, width) if width else range(len(table.headings))
-    print("\n".join(grid_lines(table, columns, width or PIPED_WIDTH)))
+    if width and not table.wraps and not table.secondary:
+        for part in parts_of(table, width):
+            print("\n".join(grid_lines(part, range(len(part.headings)), width)))
+    else:
+        columns = fitting_columns(table, width) if width else range(len(table.headings))
+        print("\n".join(grid_lines(table, columns, width or PIPED_WIDTH)))
     for note in table.notes:
         print(wrapped(note, width))
 
@@ -56,6 +61,25 @@ def wrapped(text: str, width: int | None, indent: str = "", hanging: str = "") -
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def parts_of(table: "Table", width: int) -> list["Table"]:
+    """Split a table into tables that fit the width; each repeats the columns that name a row."""
+    columns = range(len(table.headings))
+    if least_width(table, columns) <= width:
+        return [table]
+    names = [index for index in columns if all(name in table.left for name in table.headings[: index + 1])] or [0]
+    parts: list[list[int]] = []
+    for index in columns[len(names) :]:
+        if not parts or least_width(table, [*names, *parts[-1], index]) > width:
+            parts.append([])
+        parts[-1].append(index)
+    return [with_columns(table, [*names, *part]) for part in parts] or [table]
+
+
+def with_columns(table: "Table", columns: Sequence[int]) -> "Table":
+    headings = tuple(table.headings[index] for index in columns)
+    return dataclasses.replace(table, headings=headings, rows=[[row[index] for index in columns] for row in table.rows])
 
 
 def fitting_columns(table: "Table", width: int) -> Sequence[int]:

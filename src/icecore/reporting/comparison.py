@@ -41,8 +41,16 @@ class Comparison(list[Point]):
         """Draw accuracy against width."""
         return draw_widths(self, "Accuracy against width")
 
+    def __repr__(self) -> str:
+        return f"Comparison({'; '.join(map(in_short, self))})"
+
     def _repr_markdown_(self) -> str:
         return self.table().markdown()
+
+
+def in_short(point: Point) -> str:
+    """Return a point's task, line, width and median."""
+    return f"{point.task}, {point.line} {point.width}: {statistics.median(point.values):.1f} %"
 
 
 def compare(
