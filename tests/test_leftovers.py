@@ -131,6 +131,7 @@ def test_training_again_deletes_the_checkpoint_beside_a_finished_run(tmp_path):
     settings = {"seeds": 1, "steps": 2, "batch": 4, "warmup_steps": 1, "device": "cpu", "out": tmp_path}
     task = ice.tasks.Needle(max_pairs=2, values=9, vocabulary=20, test_size=8)
     run = ice.train(task, ice.Transformer(width=8), **settings)
+    assert run.path
     left = run.path / "checkpoint.safetensors"
     left.write_bytes(b"of a process that was killed after its result")
     ice.train(task, ice.Transformer(width=8), **settings)
