@@ -4,6 +4,7 @@ With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its 
 """
 
 import os
+import signal
 import tempfile
 
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -12,6 +13,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.pop("COLUMNS", None)  # xdist sets it; a test that needs a width sets its own
 CACHE = tempfile.TemporaryDirectory(prefix="icecore-cache-")
 os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = CACHE.name
+
+# Under `nohup` and in a shell's background these are ignored, and so they would be in every process that a test starts.
+for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 from pathlib import Path
 
