@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from icecore.errors import InputError
 from icecore.models import DeltaNet, LinearAttention, ModelDims, count_parameters, initialize, trained_names
 from icecore.models.check import require_model
 
@@ -123,13 +122,3 @@ def test_counts_and_roles():
     assert trained_names(model, DIMS, "decay") == [f"block{layer}.decay" for layer in range(3)]
     assert "block0.decay_out.bias" in trained_names(LinearAttention(16, decay="channel"), DIMS, "all")
     assert count_parameters(DeltaNet(16, layers=3), DIMS)["attention"] == 3 * (4 * 16 * 16 + 4 * 16)
-
-
-def test_impossible_settings_are_refused():
-    for model in (LinearAttention, DeltaNet):
-        with pytest.raises(InputError, match="multiple of heads, got width 10 with 4 heads"):
-            model(width=10)
-    with pytest.raises(InputError, match="unknown value of decay 'heads': did you mean 'head'"):
-        LinearAttention(decay="heads")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match="rotary positions need heads of an even width"):
-        LinearAttention(width=12, rotary=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from icecore.models.base import Parameters
 from icecore.models.blocks import NORM_EPSILON, GatedBlocks
 from icecore.models.engines.base import Batches, Engine
-from icecore.models.engines.fused import Adjoin, Nodes
+from icecore.models.engines.fused import Adjoin, Asking, Nodes, Outputs
 from icecore.models.engines.layers import gather, plain_linear, select
 from icecore.models.engines.prefix_index import PrefixIndex
 from icecore.models.engines.prefixes import PrefixBatches
@@ -118,7 +118,7 @@ class BlocksEngine(Engine[GatedBlocks]):
         unembed = self.parameters["unembed"]
         return self.hidden(inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
 
-    def mix(self, block: str, x: Nodes, asking: Nodes, index: PrefixIndex, rows: bool, scored: bool) -> Nodes:
+    def mix(self, block: str, x: Nodes, asking: Asking, index: PrefixIndex, rows: bool, scored: bool) -> Outputs:
         """Return the mixer's output before its last map, at every node or at scored positions.
 
         `x` is the mixer's input on rows or on nodes, `asking` that of the outputs: x itself, or at scored positions.

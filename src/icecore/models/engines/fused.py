@@ -9,6 +9,8 @@ from icecore.models.engines.prefix_index import PrefixIndex, Reads, Segments
 from icecore.models.transformer import NORM_EPSILON
 
 Nodes = Float[Tensor, "seed node width"]
+Asking = Float[Tensor, "seed asking width"]  # inputs of a mixer's queries
+Outputs = Float[Tensor, "seed output width"]  # of a mixer: on nodes, or at scored positions
 
 
 class Adjoin(torch.autograd.Function):

@@ -142,7 +142,7 @@ class Convolution(torch.autograd.Function):
         return by_x, torch.stack(by_weight, dim=-1), gradient.sum(dim=1), None
 
 
-def with_zeros(x: Nodes) -> Nodes:
+def with_zeros(x: Nodes) -> Float[Tensor, "seed node+1 width"]:
     """Append a row of zeros: the token before the first."""
     return F.pad(x, (0, 0, 0, 1))
 

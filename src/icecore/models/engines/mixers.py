@@ -11,7 +11,7 @@ from icecore.models.blocks import rms_norm
 from icecore.models.deltanet import DeltaNet, of_length_one
 from icecore.models.engines.blocks import BlocksEngine, GatedProduct
 from icecore.models.engines.devices import has_kernels
-from icecore.models.engines.fused import Nodes
+from icecore.models.engines.fused import Asking, Nodes, Outputs
 from icecore.models.engines.layers import select
 from icecore.models.engines.prefix_index import PrefixIndex, Reads
 from icecore.models.engines.prefixes import attend
@@ -20,6 +20,7 @@ from icecore.models.llama import Llama
 
 # One batch axis for seeds and sequences.
 LaidOut = Float[Tensor, "batch head place channel"]
+Asked = Float[Tensor, "batch head asked channel"]
 
 
 class Layout:
@@ -87,7 +88,7 @@ class LlamaEngine(BlocksEngine):
 
     model: Llama
 
-    def mix(self, block: str, x: Nodes, asking: Nodes, index: PrefixIndex, rows: bool, scored: bool) -> Nodes:
+    def mix(self, block: str, x: Nodes, asking: Asking, index: PrefixIndex, rows: bool, scored: bool) -> Outputs:
         model, columns = self.model, columns_of(index, rows)
         if scored:
             key, value = self.weights.linear(x, block, "k", "v")
@@ -117,7 +118,7 @@ class LlamaEngine(BlocksEngine):
 class LinearAttentionEngine(BlocksEngine):
     model: LinearAttention
 
-    def mix(self, block: str, x: Nodes, asking: Nodes, index: PrefixIndex, rows: bool, scored: bool) -> Nodes:
+    def mix(self, block: str, x: Nodes, asking: Asking, index: PrefixIndex, rows: bool, scored: bool) -> Outputs:
         model, columns, layout = self.model, columns_of(index, rows), Layout(index, rows, scored)
         if scored:
             key, value = self.weights.linear(x, block, "k", "v")
@@ -137,8 +138,8 @@ class LinearAttentionEngine(BlocksEngine):
         return GatedProduct.apply(gate, layout.back(rms_norm(mixed), len(x)))
 
     def decay_by_channel(
-        self, block: str, x: Nodes, query: LaidOut, key: LaidOut, value: LaidOut, layout: Layout
-    ) -> LaidOut:
+        self, block: str, x: Nodes, query: Asked, key: LaidOut, value: LaidOut, layout: Layout
+    ) -> Asked:
         """Return the outputs of GLA; few queries read their keys directly, many go chunk by chunk."""
         (low,) = self.weights.linear(x, block, "decay_in")
         (wanted,) = self.weights.linear(low, block, "decay_out")
@@ -161,9 +162,7 @@ class LinearAttentionEngine(BlocksEngine):
             outputs.append(scores.to(value.dtype) @ value)
         return torch.cat(outputs, dim=2)
 
-    def decay_by_head(
-        self, block: str, x: Nodes, query: LaidOut, key: LaidOut, value: LaidOut, layout: Layout
-    ) -> LaidOut:
+    def decay_by_head(self, block: str, x: Nodes, query: Asked, key: LaidOut, value: LaidOut, layout: Layout) -> Asked:
         """Return the outputs of one masked product."""
         seeds, parameters = len(x), self.parameters
         scores = layout.by_seed(query @ key.transpose(2, 3), seeds)
@@ -189,7 +188,7 @@ class LinearAttentionEngine(BlocksEngine):
 class DeltaNetEngine(BlocksEngine):
     model: DeltaNet
 
-    def mix(self, block: str, x: Nodes, asking: Nodes, index: PrefixIndex, rows: bool, scored: bool) -> Nodes:
+    def mix(self, block: str, x: Nodes, asking: Asking, index: PrefixIndex, rows: bool, scored: bool) -> Outputs:
         model, layout = self.model, Layout(index, rows, scored)
         if scored:
             key, value, rate = self.weights.linear(x, block, "k", "v", "rate")
