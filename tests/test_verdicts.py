@@ -18,6 +18,7 @@ from icecore.reporting.verdict import (
     interval_of,
     judge_table,
     resampled_combined,
+    resampled_groups,
     resampled_least,
     resampled_medians,
     rounding_of,
@@ -44,6 +45,40 @@ def judged(values, paper=50.0, points=5.0):
 def test_both_answers_make_the_verdict(values, verdict, different, equivalent):
     found = judged(values)
     assert (found.verdict, found.different, found.equivalent) == (verdict, different, equivalent)
+
+
+def test_data_seeds_are_resampled_before_the_restarts_within_them():
+    """With one value per data seed, both ends are a data seed; restarts of one data seed do not narrow that."""
+    groups = [[90.0] * 10, [100.0] * 10]
+    medians = resampled_groups(groups)
+    assert medians is not None
+    assert interval_of(medians) == (90.0, 100.0)
+    shares = [np.mean(medians == value) for value in (90.0, 95.0, 100.0)]
+    assert shares == pytest.approx([0.25, 0.5, 0.25], abs=0.014)  # two of two data seeds; four standard errors
+    uneven = resampled_groups([[90.0] * 5, [100.0]])
+    assert uneven is not None
+    assert np.mean(uneven == 90.0) == pytest.approx(0.75, abs=0.013)  # five restarts outvote one
+    assert resampled_groups([[90.0] * 10]) is None
+    assert resampled_groups([[90.0] * 3, [100.0]]) is None, "four runs"
+
+
+def test_runs_of_other_data_seeds_count_as_restarts(tmp_path):
+    name = "needle, Normal 1024"
+    (base,) = [cell for cell in cells_at("table1") if cell.label == name]
+    redraws = [cell for cell in cells_at("data") if cell.label.startswith(name)]
+    assert [cell.of_one_seed.data_seed for cell in redraws] == [1, 2, 3]
+    for seed in range(5):
+        Records(tmp_path).append([record_of(base, seed, 1.0)])
+
+    def claim() -> Claim:
+        (found,) = [one for one in claims_of(["table1"], "paper", "released", Records(tmp_path)) if one.cell == name]
+        return found
+
+    assert (claim().verdict, claim().interval) == ("reproduced", (100.0, 100.0))
+    for cell in redraws:
+        Records(tmp_path).append([record_of(cell, 0, 0.5)])
+    assert (claim().n, claim().verdict, claim().interval) == (8, "undecided", (50.0, 100.0))
+    assert "over 4 data seeds" in claim().note
 
 
 def test_four_seeds_have_no_interval():

@@ -24,7 +24,7 @@ from icecore.paper.table6 import TABLE6
 from icecore.paper.table7 import TABLE7
 from icecore.paper.table9 import TABLE9
 from icecore.paper.text import TEXT
-from icecore.paper.variations import BATCHES, MODULUS, POSITIONS, RATES, VARIATIONS
+from icecore.paper.variations import BATCHES, DATA, MODULUS, POSITIONS, RATES, VARIATIONS
 from icecore.reporting.claim import Claim
 from icecore.store.records import Records
 
@@ -39,7 +39,7 @@ EXPERIMENTS = {
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
         *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
         TEXT,
-        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, GAIN, BODIES_EXPERIMENT),
+        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT),
     )
 }
 FIGURES: dict[str, tuple[Experiment, Figure]] = {

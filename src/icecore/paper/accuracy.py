@@ -36,7 +36,12 @@ def accuracy_claims(
     """Return a claim per number the paper prints; if it prints none, a claim per cell."""
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
-    found = [claim_of(experiment, cell, number, evidence.scale, evidence.precisions(cell)) for number, cell in wanted]
+    found = [
+        over_data_seeds(
+            claim_of(experiment, cell, number, evidence.scale, evidence.precisions(cell)), cell, number, evidence
+        )
+        for number, cell in wanted
+    ]
     if evidence.scale == "paper":
         differing = [
             (place, number, cell, changed_runs(experiment, cell, evidence))
@@ -50,6 +55,22 @@ def accuracy_claims(
             notes = reasons_for(number, reason, evidence.preset, precisions, changed, confirmed)
             found[place] = replace(found[place], explanation="; ".join(notes))
     return strictly_judged(found)
+
+
+def over_data_seeds(claim: Claim, cell: PaperCell, number: Number | None, evidence: Evidence) -> Claim:
+    """Return the claim over all data seeds that were run in its precision; with one data seed, as it is."""
+    if number is None or not claim.values:
+        return claim
+    precision = precision_of(evidence.runs(cell))
+    others = [evidence.precisions(redraw).get(precision, []) for redraw in evidence.redraws.get(cell.name, [])]
+    groups = (claim.values, *(tuple(percentages(runs, number)) for runs in others if runs))
+    if len(groups) == 1:
+        return claim
+    values = tuple(value for group in groups for value in group)
+    ours = median_of(values)
+    verdict = judge(number, ours, evidence.scale)[2]
+    note = "; ".join(filter(None, (f"over {len(groups)} data seeds", claim.note)))
+    return replace(claim, ours=ours, values=values, by_data_seed=groups, verdict=verdict, note=note)
 
 
 def changed_runs(experiment: Experiment, cell: PaperCell, evidence: Evidence) -> dict[Variation, Precisions]:

@@ -45,10 +45,13 @@ class Variation:
     change: str
     cell: PaperCell
     can_explain: bool = True
+    is_redraw: bool = False  # other draws of the same training data: its runs count as restarts of the base
 
 
-def vary(base: PaperCell, change: str, apply: "Callable[[Cell], Cell]", can_explain: bool = True) -> Variation:
+def vary(
+    base: PaperCell, change: str, apply: "Callable[[Cell], Cell]", can_explain: bool = True, is_redraw: bool = False
+) -> Variation:
     """Return a cell with one thing changed."""
     name = replace(base.name, variant=", ".join(filter(None, (base.name.variant, change))))
     cell = PaperCell(name, base.scale, base.preset, lambda: apply(base.made))
-    return Variation(base.name, change, cell, can_explain)
+    return Variation(base.name, change, cell, can_explain, is_redraw)

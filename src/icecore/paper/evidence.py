@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from icecore.paper.cells import PaperCell, Variation
-from icecore.paper.scales import Scale
+from icecore.paper.scales import SCALES, Scale
 from icecore.reporting.claim import Precisions, by_precision, of_most_seeds
 from icecore.store.records import INSIDE, Record, Records
+from icecore.sweeps.names import CellName
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class Evidence:
     def inside(self, cell: PaperCell) -> list[Record]:
         """Return the records of activations in a cell's runs."""
         return of_most_seeds(self.inside_by_setting.get(cell.setting, {}))
+
+    @functools.cached_property
+    def redraws(self) -> dict[CellName, list[PaperCell]]:
+        """Return cells with other draws of the training data, by the name of their base."""
+        found: dict[CellName, list[PaperCell]] = defaultdict(list)
+        for variation in (one for vary in self.variations for one in vary(SCALES[self.scale], self.preset)):
+            if variation.is_redraw:
+                found[variation.base].append(variation.cell)
+        return found
 
     @functools.cached_property
     def all_runs(self) -> list[Record]:

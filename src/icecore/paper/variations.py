@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LOWER_RATES = (3e-4, 1e-4)
 TABLE6_TOKENS = 97
 GPUS = (2, 4)
+DATA_SEEDS = (1, 2, 3)  # the authors' restarts, and all other runs here, share one draw of the training data
 PAPERS_LSTM_RATE = 5e-3
 
 
@@ -116,7 +117,27 @@ def steps_of_as_many_epochs(cell: "Cell", task: "Task", batch: int) -> int:
     return usual.steps // math.ceil(len(items) / usual.batch) * math.ceil(len(others) / batch)
 
 
-VARIATIONS = (positions, modulus, batches, rates)
+def data(scale: Scale, preset: str) -> list[Variation]:
+    """Return Table 1's Random and Normal 1024 trained on other draws of the same training data."""
+
+    def with_data_seed(cell: "Cell", data_seed: int) -> "Cell":
+        return replace(cell, training=cell.training | {"data_seed": data_seed})
+
+    return [
+        vary(
+            scale.cell(CellName(task, kind, 1024), preset),
+            f"data seed {data_seed}",
+            functools.partial(with_data_seed, data_seed=data_seed),
+            can_explain=False,
+            is_redraw=True,
+        )
+        for task in FOUR
+        for kind in ("Normal", "Random")
+        for data_seed in DATA_SEEDS
+    ]
+
+
+VARIATIONS = (positions, modulus, batches, rates, data)
 
 
 def experiment_of(title: str, vary: Callable[[Scale, str], list[Variation]]) -> Experiment:
@@ -132,3 +153,4 @@ MODULUS = experiment_of("modular addition with the 97 tokens that Table 6 counts
 BATCHES = experiment_of(
     "two and four times the batch, as the scripts would have on that many GPUs (not in the paper)", batches
 )
+DATA = experiment_of("other draws of the training data, which restarts share elsewhere (not in the paper)", data)

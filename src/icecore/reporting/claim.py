@@ -12,6 +12,7 @@ from icecore.reporting.verdict import (
     Question,
     judge_table,
     resampled_combined,
+    resampled_groups,
     resampled_least,
     resampled_medians,
 )
@@ -41,6 +42,7 @@ class Claim:
     setting: str = ""  # of its records, if they share one
     allowed: tuple[float, float] | None = None  # the range of the tolerance, if seeds decide
     compared: tuple[str, tuple[tuple[float, ...], ...]] | None = None  # one of COMBINED, and the seeds of each cell
+    by_data_seed: tuple[tuple[float, ...], ...] = ()  # the values of each data seed, if there are several
     is_worst: bool = False  # `ours` is the worst restart, not the median
     null: Null | None = None
     interval: tuple[float, float] | None = None  # of our median
@@ -116,9 +118,14 @@ def question_of(claim: Claim) -> Question | None:
 
 
 def medians_of(claim: Claim) -> Medians | None:
-    """Return the claim's number for each resample of the seeds; several cells are resampled independently."""
+    """Return the claim's number for each resample of the seeds; several cells are resampled independently.
+
+    Where there are several data seeds, these are resampled first.
+    """
     if claim.compared is not None:
         return resampled_combined(*claim.compared)
+    if claim.by_data_seed:
+        return resampled_groups(claim.by_data_seed)
     return resampled_least(claim.values) if claim.is_worst else resampled_medians(claim.values)
 
 

@@ -83,6 +83,22 @@ def resampled_medians(values: Sequence[float], stream: int = 0) -> Medians | Non
     return np.random.default_rng((SEED, stream)).permutation(medians) if stream else medians
 
 
+def resampled_groups(groups: Sequence[Sequence[float]]) -> Medians | None:
+    """Return the median of each resample of data seeds, and of seeds within each; None with too few runs or groups.
+
+    Runs of one data seed share their training data, so they are drawn together.
+    """
+    if len(groups) < 2 or sum(map(len, groups)) < LEAST_SEEDS:
+        return None
+    rng = np.random.default_rng((SEED, len(groups), sum(map(len, groups))))
+    drawn = np.full((RESAMPLES, len(groups), max(map(len, groups))), np.nan)
+    chosen = rng.integers(len(groups), size=(RESAMPLES, len(groups)))
+    for place, values in enumerate(groups):
+        rows, slots = np.nonzero(chosen == place)
+        drawn[rows, slots, : len(values)] = rng.choice(np.asarray(values, np.float64), (len(rows), len(values)))
+    return np.nanmedian(drawn.reshape(RESAMPLES, -1), axis=1)
+
+
 def resampled_least(values: Sequence[float]) -> Medians | None:
     """Return the smallest value of each resample, None with too few seeds."""
     if len(values) < LEAST_SEEDS:
