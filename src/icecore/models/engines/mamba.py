@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from icecore.models.engines.base import Batches, Engine
+from icecore.models.engines.base import Batches, Engine, ModelBatch
 from icecore.models.engines.blocks import GatedProduct, Weights
 from icecore.models.engines.fused import Nodes
 from icecore.models.engines.layers import select
@@ -54,6 +54,48 @@ class Times:
         )
 
 
+@dataclass(frozen=True)
+class MambaTokens:
+    """The tokens of one step, with their places: a captured step reads both, so both live as long as its graph."""
+
+    packed: TimeMajorTokens
+    times: Times
+
+    @property
+    def weight(self) -> Float[Tensor, " query"]:
+        return self.packed.weight
+
+    def read(self) -> list[Tensor]:
+        """Return the tensors that change from step to step."""
+        return self.packed.read()
+
+    def fixed(self) -> "MambaTokens":
+        """Clone into static buffers for CUDA-graph capture; steps of one size have the same places."""
+        return MambaTokens(self.packed.fixed(), self.times)
+
+    def size(self) -> tuple[object, ...]:
+        """Return a key: steps with equal keys replay the same graph."""
+        return self.packed.size()
+
+
+class MambaBatches:
+    """Steps packed by time; with buckets, all have one size and share their places."""
+
+    def __init__(self, batches: Batches, buckets: ShapeBuckets | None) -> None:
+        self.by_time = TimeMajorBatches(batches, buckets)
+        packed = self.by_time.packed
+        self.times = None if packed is None else Times.of(packed[0].batch_sizes, batches.tokens.device)
+
+    def __len__(self) -> int:
+        return len(self.by_time)
+
+    def step(self, index: int) -> ModelBatch:
+        batch = self.by_time.step(index)
+        packed: TimeMajorTokens = batch.inputs
+        times = self.times or Times.of(packed.batch_sizes, packed.tokens.device)
+        return ModelBatch(MambaTokens(packed, times), batch.targets)
+
+
 class MambaEngine(Engine[Mamba]):
     precisions: ClassVar[tuple[str, ...]] = ("fp32", "tf32", "bf16")
     capturable: ClassVar[bool] = True
@@ -62,11 +104,10 @@ class MambaEngine(Engine[Mamba]):
     def __init__(self, model: Mamba, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         super().__init__(model, parameters, dtype)
         self.weights = Weights(parameters, dtype)
-        self.times: Times | None = None  # of the last sizes: those of captured steps repeat
 
     @classmethod
-    def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> TimeMajorBatches:
-        return TimeMajorBatches(batches, buckets)
+    def prepare(cls, batches: Batches, buckets: ShapeBuckets | None = None) -> MambaBatches:
+        return MambaBatches(batches, buckets)
 
     @classmethod
     def computes_rounded(cls, name: str, /) -> bool:
@@ -75,18 +116,16 @@ class MambaEngine(Engine[Mamba]):
     def reload(self) -> None:
         self.weights.frozen.clear()
 
-    def logits(self, inputs: TimeMajorTokens) -> Float[Tensor, "seed query vocab"]:
+    def logits(self, inputs: MambaTokens) -> Float[Tensor, "seed query vocab"]:
         unembed = self.parameters["unembed"]
         return self.hidden(inputs).to(unembed.dtype) @ unembed.transpose(1, 2)
 
-    def hidden(self, inputs: TimeMajorTokens) -> Float[Tensor, "seed query width"]:
-        parameters, weights, dtype = self.parameters, self.weights, self.dtype
-        if self.times is None or self.times.sizes != inputs.batch_sizes:
-            self.times = Times.of(inputs.batch_sizes, inputs.tokens.device)
-        token, tokens, scored = parameters["token"], inputs.tokens.int(), inputs.scored.int()
+    def hidden(self, inputs: MambaTokens) -> Float[Tensor, "seed query width"]:
+        parameters, weights, dtype, times = self.parameters, self.weights, self.dtype, inputs.times
+        token, tokens, scored = parameters["token"], inputs.packed.tokens.int(), inputs.packed.scored.int()
         stream = select(token, tokens).to(dtype)
         if "position" in parameters:
-            stream = stream + select(parameters["position"], self.times.column.int()).to(dtype)
+            stream = stream + select(parameters["position"], times.column.int()).to(dtype)
         has_rows = "position" not in parameters and token.shape[1] < len(tokens)
         for layer in range(self.model.layers):
             block, is_last = f"block{layer}", layer == self.model.layers - 1
@@ -95,7 +134,7 @@ class MambaEngine(Engine[Mamba]):
             both = weights.linear(x, block, "in")[0]
             both = select(both, tokens) if rows else both
             entering, gate = both.chunk(2, dim=-1)
-            mixed = self.scan(block, entering, self.times)
+            mixed = self.scan(block, entering, times)
             if is_last:
                 mixed, gate, stream = (select(each.contiguous(), scored) for each in (mixed, gate, stream))
             stream = stream + weights.linear(GatedProduct.apply(gate, mixed), block, "out")[0]
