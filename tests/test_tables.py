@@ -34,8 +34,26 @@ def test_a_terminal_has_the_title_the_cells_and_the_notes(capsys):
     assert cells_of(out) == [["task", "ours", "ours"], ['say "x", y', "", "3"]]
 
 
-def test_columns_are_justified():
-    assert TABLE.justified == [("task", "left"), ("ours", "right"), ("ours", "right")]
+def test_columns_are_justified_also_where_letters_take_two_columns(capsys):
+    rows = [("a", "1", "10"), ("日本", "100", "1")]
+    print_table(Table("", ("task", "ours", "theirs"), rows, left=("task",)))
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "task ┃ ours ┃ theirs",
+        "━━━━━╇━━━━━━╇━━━━━━━",
+        "a    │    1 │     10",
+        "日本 │  100 │      1",
+    ]
+
+
+def test_prose_takes_the_room_that_is_left(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [("needle", "one two three four five six seven eight"), ("parentheses", "short")]
+    print_table(Table("", ("task", "note"), rows, left=("task", "note"), wraps=("note",)))
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()[3:]] == [
+        "needle      │ one two three four five",
+        "            │ six seven eight",
+        "parentheses │ short",
+    ]
 
 
 @pytest.mark.parametrize("command", [["claims", "table2", "--grid"], ["claims", "--summary"], ["claims", "table9"]])

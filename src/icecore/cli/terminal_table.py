@@ -6,9 +6,10 @@ stand below it. Output to a file or a pipe keeps its columns.
 """
 
 import dataclasses
+import itertools
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from icecore.errors import printable_line
@@ -98,31 +99,50 @@ def fitting_columns(table: "Table", width: int) -> Sequence[int]:
 
 def grid_lines(table: "Table", columns: Sequence[int], width: int) -> list[str]:
     """Return the lines of the grid; values outside it follow their row, indented."""
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    drawn = RichTable(show_edge=False, pad_edge=False)
-    has_room = natural_width(table, columns) <= width
-    for index in columns:
-        name, justify = table.justified[index]
-        heading = name if has_room else folded_heading(name, longest(table, index))
-        drawn.add_column(heading, justify=justify, no_wrap=name not in table.wraps, overflow="fold")  # type: ignore[arg-type]
-    for row in table.rows:
-        drawn.add_row(*(row[index] for index in columns))
-    console = Console(width=max(width, least_width(table, columns)), markup=False, emoji=False, highlight=False)
-    with console.capture() as capture:
-        console.print(drawn)
-    lines = capture.get().splitlines()
+    widths = column_widths(table, columns, width)
+    headings = [folded(table.headings[index], widths[index]) for index in columns]
+    lines = [*row_lines(table, widths, headings, " ┃ "), "━╇━".join("━" * widths[index] for index in columns)]
     outside = [index for index in range(len(table.headings)) if index not in columns]
-    if not outside:
-        return lines
-    head = len(lines) - len(table.rows)  # without prose, a row is one line
-    found = lines[:head]
-    for line, row in zip(lines[head:], table.rows, strict=True):
-        found.append(line)
+    for row in table.rows:
+        cells = [folded(row[index], widths[index]) if is_prose(table, index) else [row[index]] for index in columns]
+        lines += row_lines(table, widths, cells, " │ ")
         values = "; ".join(value_outside(table, index, row[index]) for index in outside if row[index].strip())
         if values:
-            found.append(wrapped(values, width, INDENT))
+            lines.append(wrapped(values, width, INDENT))
+    return lines
+
+
+def row_lines(
+    table: "Table", widths: Mapping[int, int], cells: Sequence[Sequence[str]], between_cells: str
+) -> list[str]:
+    """Return a row of the grid, whose cells may have several lines."""
+    is_left = [table.headings[index] in table.left for index in widths]
+    return [
+        between_cells.join(
+            padded(part, width, left) for part, width, left in zip(line, widths.values(), is_left, strict=True)
+        )
+        for line in itertools.zip_longest(*cells, fillvalue="")
+    ]
+
+
+def padded(text: str, width: int, is_left: bool) -> str:
+    space = " " * (width - width_of(text))
+    return text + space if is_left else space + text
+
+
+def column_widths(table: "Table", columns: Sequence[int], width: int) -> dict[int, int]:
+    """Return the width of each column: headings break and columns of prose wrap only where the table is too wide."""
+    is_tight = natural_width(table, columns) > width
+    found = {
+        index: max(longest(table, index), least_heading(table, index) if is_tight else width_of(table.headings[index]))
+        for index in columns
+    }
+    prose = [index for index in columns if is_prose(table, index)]
+    while prose and sum(found.values()) + between(columns) > width:
+        widest = max(prose, key=found.__getitem__)
+        if found[widest] <= LEAST_WRAPPED:
+            break
+        found[widest] -= 1
     return found
 
 
@@ -133,31 +153,44 @@ def value_outside(table: "Table", index: int, value: str) -> str:
 
 
 def longest(table: "Table", index: int) -> int:
-    return max((len(row[index]) for row in table.rows), default=0)
+    return max((width_of(row[index]) for row in table.rows), default=0)
+
+
+def width_of(text: str) -> int:
+    """Return the number of columns that a terminal shows; some letters take two."""
+    from rich.cells import cell_len
+
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def natural_width(table: "Table", columns: Sequence[int]) -> int:
     """Return the width with unbroken headings, and with columns of prose wrapped."""
-    return sum(column_width(table, index, len(table.headings[index])) for index in columns) + between(columns)
+    return sum(column_width(table, index, width_of(table.headings[index])) for index in columns) + between(columns)
 
 
 def least_width(table: "Table", columns: Sequence[int]) -> int:
     """Return the smallest width that truncates nothing: headings break, and columns of prose wrap."""
-    return sum(
-        column_width(table, index, max(map(len, table.headings[index].split()), default=0)) for index in columns
-    ) + between(columns)
+    return sum(column_width(table, index, least_heading(table, index)) for index in columns) + between(columns)
+
+
+def least_heading(table: "Table", index: int) -> int:
+    """Return the width of a heading's longest word."""
+    return max(map(width_of, table.headings[index].split()), default=0)
 
 
 def column_width(table: "Table", index: int, heading: int) -> int:
     width = max(longest(table, index), heading)
-    return min(width, LEAST_WRAPPED) if table.headings[index] in table.wraps else width
+    return min(width, LEAST_WRAPPED) if is_prose(table, index) else width
+
+
+def is_prose(table: "Table", index: int) -> bool:
+    return table.headings[index] in table.wraps
 
 
 def between(columns: Sequence[int]) -> int:
     return 3 * max(0, len(columns) - 1)
 
 
-def folded_heading(heading: str, width: int) -> str:
-    """Break a heading that is wider than its column."""
-    width = max([width, *map(len, heading.split())], default=1)
-    return "\n".join(textwrap.wrap(heading, max(1, width), break_long_words=False)) or heading
+def folded(text: str, width: int) -> list[str]:
+    """Break a text at spaces, and a word only where it is wider than its column."""
+    return textwrap.wrap(text, max(1, width), break_on_hyphens=False)

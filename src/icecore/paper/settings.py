@@ -1,7 +1,7 @@
-"""Settings of cells, cached between commands.
+"""Settings of cells and parameter counts, cached between commands.
 
 A setting is a hash of a whole config. Computing one imports torch and builds tasks and models, which takes seconds; the
-table itself prints in a tenth of one. Settings depend only on this package's source, whose hash names the cache file.
+table itself prints in a tenth of one. Both depend only on this package's source, whose hash names the cache file.
 """
 
 import contextlib

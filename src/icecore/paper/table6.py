@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
+from icecore.paper.settings import known_setting
 from icecore.reporting.claim import Claim, verdict_of
 
 COLUMNS = ("E_token", "E_pos", "U", "F")
@@ -29,7 +30,13 @@ def claims(experiment: Experiment, _evidence: Evidence) -> list[Claim]:
 
 
 def counts_of(task: str) -> tuple[int, int, int, int]:
-    """Count the parameters of the token and position embeddings, the unembedding and the body."""
+    """Return the number of parameters of the token and position embeddings, the unembedding and the body."""
+    text = known_setting(f"parameter counts: {task}", lambda: " ".join(map(str, counted(task))))
+    token, position, unembed, body = map(int, text.split())
+    return token, position, unembed, body
+
+
+def counted(task: str) -> tuple[int, ...]:
     from icecore.models import Transformer, count_parameters
     from icecore.tasks import make_task
     from icecore.training.presets import preset_dims

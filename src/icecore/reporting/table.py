@@ -1,4 +1,4 @@
-"""The table type and its renderings: Markdown and CSV here, the terminal in `cli.output`."""
+"""The table type and its renderings: Markdown and CSV here, the terminal in `cli.terminal_table`."""
 
 import csv
 import io
@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from icecore.errors import printable, printable_line
-
-LEFT, RIGHT = "left", "right"
 
 
 @dataclass(frozen=True)
@@ -21,11 +19,6 @@ class Table:
     notes: tuple[str, ...] = ()  # below the table
     wraps: tuple[str, ...] = ()  # headings of prose; only these wrap on a narrow terminal
     secondary: tuple[str, ...] = ()  # headings that leave the grid first if the terminal is too narrow
-
-    @property
-    def justified(self) -> list[tuple[str, str]]:
-        """Return each heading with its justification; headings may repeat."""
-        return [(heading, LEFT if heading in self.left else RIGHT) for heading in self.headings]
 
     def markdown(self) -> str:
         """Return the table in Markdown, without its title."""
