@@ -1,4 +1,4 @@
-"""What tests of figures and printed tables look with."""
+"""Helpers that read figures and printed tables."""
 
 import re
 from typing import Any

@@ -243,7 +243,7 @@ def test_what_is_known_accounts_for_so_much_and_with_its_presets(tmp_path, prese
 
 
 def test_the_interval_of_a_median_is_by_counting():
-    """Of 10 seeds from the second to the ninth: the median is outside with probability 22 / 1024."""
+    """The second to the ninth of 10 seeds: the median is outside with probability 22 / 1024."""
     assert median_interval(list(range(10))) == (1, 8)
     assert median_interval([5, 1, 2, 3, 4, 0]) == (0, 5)
     assert median_interval([1, 2, 3, 4, 5]) is None

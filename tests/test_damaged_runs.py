@@ -1,4 +1,4 @@
-"""What happens to runs: damaged or changed files, full disks, no memory, weights that are no numbers."""
+"""Runs with damaged or changed files, full disks, no memory, and weights that are no numbers."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What is done with a run that is finished: evaluate, show, export, keep, and what it gets wrong."""
+"""Finished runs: evaluate, show, export, extract, and list errors."""
 
 import dataclasses
 import json

@@ -254,7 +254,7 @@ def test_circularity_is_the_mean_of_four_components():
 
 
 def test_a_key_frequency_has_three_times_its_even_share():
-    """Of 15 frequencies each has 1/15 of noise: .15 of the variance is not yet three times as much, .25 is."""
+    """Each of 15 frequencies has 1/15 of noise: .15 of the variance is not yet three times as much, .25 is."""
     number = torch.arange(31, dtype=torch.float64)
 
     def waves(share: float) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What is seen of a body in a file before it trains: looks ahead, drawn numbers, another text than was loaded."""
+"""Checks of a body in a file before it trains: looks ahead, drawn numbers, another text than was loaded."""
 
 from typing import Any
 

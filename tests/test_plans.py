@@ -1,4 +1,4 @@
-"""How long a sweep will take: from stored benches, here and for another device."""
+"""Estimated time of a sweep, from stored benches, here and for another device."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from icecore.training import device_name
 
 
 def test_a_plan_is_of_the_device_that_it_names(tmp_path, capsys):
-    """Of a GPU's it has the precision and the memory, of a CPU's a CPU's."""
+    """A GPU's plan has its precision and memory, a CPU's those of a CPU."""
     for device in ("cpu (x86_64)", "NVIDIA H200"):
         row = {"task": "needle", "model": "transformer", "trainable": "embeddings", "width": 1024, "batch": 1000}
         name = f"{device[:3]}.json"

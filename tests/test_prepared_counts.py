@@ -1,4 +1,4 @@
-"""What is counted when a text is prepared: documents held out, defaults, the lines of wrong input."""
+"""Counts of a prepared text: documents held out, defaults, the lines of wrong input."""
 
 import pytest
 from prepared_texts import END, stories_file
@@ -12,7 +12,7 @@ from icecore.text.sources import find_sources
 
 @pytest.mark.parametrize(("share", "held_out"), [(0.05, 1), (0.4, 2), (0.99, 3)])
 def test_the_nearest_number_of_documents_is_held_out(tmp_path, share, held_out):
-    """Of four: at least one, and not all."""
+    """At least one of four documents is held out, and not all."""
     sources = find_sources("mine", str(stories_file(tmp_path)), None, share)
     splits = prepare_text(Settings("mine", 300, share), sources, tmp_path / "out").text.manifest["splits"]
     assert (splits["train"]["documents"], splits["validation"]["documents"]) == (4 - held_out, held_out)

@@ -33,7 +33,7 @@ ENVIRONMENT = {
 
 
 def processes(name: str) -> list[int]:
-    """Of this machine, those whose title begins so."""
+    """Processes of this machine whose title begins so."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ def wait_for_worker(seconds: float = 300) -> int:
 
 
 def as_of_a_worker(error: Exception) -> Exception:
-    """What Ray raises here for an error there."""
+    """Error that Ray raises here for an error there."""
     from ray.exceptions import RayTaskError
 
     return RayTaskError("train_on_worker", str(error), error).as_instanceof_cause()

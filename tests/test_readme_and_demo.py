@@ -1,4 +1,4 @@
-"""What the README shows runs, and the demo ends in its table, its JSON and its picture."""
+"""Commands and code of the README run, and the demo ends in its table, its JSON and its picture."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What a test set takes away from training is said before anything trains."""
+"""Draws that are test items are reported before anything trains."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which part trains: norms, biases and roles of every body, with their counts."""
+"""Trained parts: norms, biases and roles of every body, with their counts."""
 
 import json
 from dataclasses import dataclass

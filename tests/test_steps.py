@@ -1,4 +1,4 @@
-"""What training does step by step: against torch's own AdamW, and over blocks of data."""
+"""Training step by step: against torch's own AdamW, and over blocks of data."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -66,7 +66,7 @@ def plain_items(task, count):
 
 
 def features(task, items) -> dict[str, Counter]:
-    """What is compared, by name: marginals that together would show any slip in a step of the sampler."""
+    """Marginals by name, which together would show any slip in a step of the sampler."""
     if isinstance(task, Needle):
         return {
             "pairs": Counter(len(item.prompt) for item in items),

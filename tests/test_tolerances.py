@@ -1,4 +1,4 @@
-"""What counts as reproduced and what as a reason: fixed beforehand, so that nothing here may drift."""
+"""Tolerances and accepted reasons, fixed beforehand: nothing here may drift."""
 
 from typing import Any, cast
 

@@ -98,7 +98,7 @@ def states_after(micro: MicroBatches, task, steps: int = 6) -> dict[str, torch.T
     "task", [Needle(max_pairs=3, values=20, vocabulary=40, test_size=20), ModularAddition(modulus=8)], ids=str
 )
 def test_a_batch_in_parts_is_the_batch(task):
-    """Of the epochs of modular addition, the last batch is smaller."""
+    """The last batch of an epoch of modular addition is smaller."""
     whole_batch, in_chunks = states_after(MicroBatches(), task), states_after(MicroBatches(accumulate=4), task)
     for name, value in whole_batch.items():
         assert torch.allclose(in_chunks[name], value, rtol=1e-6, atol=1e-9), name  # AdamW divides by small squares

@@ -23,7 +23,7 @@ CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a process left: exit code, minus the signal's number if a signal ended it, and both outputs."""
+    """Outcome of a process: exit code, minus the signal's number if a signal ended it, and both outputs."""
 
     code: int
     out: str
@@ -58,7 +58,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Options:
-    """How many trials of a kind, of which commands. The same seed gives the same trials."""
+    """Number of trials of a kind, and their commands. The same seed gives the same trials."""
 
     count: int
     seed: int
@@ -68,7 +68,7 @@ class Options:
 
 @dataclass
 class Disturbance:
-    """What happens to a process: a signal or an error at a moment or at a change of files, and limits."""
+    """Trial of a process: a signal or an error at a moment or at a change of files, and limits."""
 
     signal: int | None = None
     after_seconds: float | None = None

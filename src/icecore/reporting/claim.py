@@ -56,7 +56,7 @@ class Claim:
 
     @property
     def is_weak(self) -> bool:
-        """Whether a null would pass too."""
+        """Tell whether a null would pass too."""
         return self.null is not None and self.null.agrees
 
     @property

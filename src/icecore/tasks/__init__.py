@@ -2,13 +2,16 @@
 
 from icecore.tasks.base import Batch, Item, Task, exact_match, token_accuracy
 from icecore.tasks.decimal_addition import DecimalAddition
+from icecore.tasks.finite import PairTask
 from icecore.tasks.imitation import Imitation
 from icecore.tasks.language import Language
 from icecore.tasks.loading import find_task, make_task
 from icecore.tasks.memorization import Memorization
 from icecore.tasks.modular_addition import ModularAddition
 from icecore.tasks.needle import Needle
+from icecore.tasks.one_answer import OneAnswerTask
 from icecore.tasks.parentheses import Parentheses
+from icecore.tasks.plain import PlainTask
 
 TASKS: dict[str, type[Task]] = {
     task.name: task
@@ -33,7 +36,10 @@ __all__ = [
     "Memorization",
     "ModularAddition",
     "Needle",
+    "OneAnswerTask",
+    "PairTask",
     "Parentheses",
+    "PlainTask",
     "Task",
     "exact_match",
     "find_task",

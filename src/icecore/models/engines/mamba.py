@@ -28,7 +28,7 @@ STATES_AT_ONCE = {"cpu": 2**18, "cuda": 2**40}  # numbers of a state that fit a 
 
 @dataclass(frozen=True)
 class Times:
-    """Where the tokens of each sequence are among tokens packed by time."""
+    """Positions of each sequence's tokens among tokens packed by time."""
 
     sizes: tuple[int, ...]
     column: Int64[Tensor, " token"]
