@@ -120,8 +120,11 @@ def test_an_lstm_is_looked_into_at_each_layer(tmp_path, capsys):
     flags = [flag for flag in TINY if flag not in ("--init", "matched")]
     assert main(["train", *NEEDLE, "--model", "lstm", *flags, "--out", str(tmp_path), "--json"]) == 0
     run = str(tmp_path / "needle" / json.loads(capsys.readouterr().out.splitlines()[-1])["run_id"])
-    found = run_json(capsys, "analyze", run, "--items", "9999", "--json")["analyses"]
+    assert main(["analyze", run, "--items", "9999", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out.splitlines()[-1])["analyses"]
     assert list(found) == ["variance", "causal", "readout"], "it has no attention, and needle no circles"
+    assert "do not fit this run: attention, modular, capacity; --what NAME says why" in err
     assert list(found["variance"]["trained"]) == ["embedding", "layer0.output", "layer1.output"]
     assert found["variance"]["trained"] != found["variance"]["untrained"]
     everything = [curve["accuracy"][-1] for curve in found["causal"]["curves"] if curve["mode"] == "keep"]

@@ -245,12 +245,12 @@ class Raises(Copying):
         (NoMainAccuracy, "accuracies must give a dict with 'accuracy' in it"),
         (OneAccuracyForAllSeeds, "a number for each seed, a tensor of shape (1,) here, and 'accuracy' is"),
         (AccuracyOfNothing, "'accuracy' of accuracies must be in [0, 1], is nan"),
-        (LateError, "RuntimeError: boom (test_contract.py, line "),
+        (LateError, "RuntimeError: boom, in test_contract.py line "),
         (FewItems, "items must give 8 of 8 rows, gives 7"),
         (NamelessFloor, "a baseline must have a name, not 1"),
         (HalfAToken, "must be whole numbers, are 50.0 and 4"),
         (NoConfig, "a setting cannot be saved in a config"),
-        (Raises, "RuntimeError: boom (test_contract.py, line "),
+        (Raises, "RuntimeError: boom, in test_contract.py line "),
     ],
 )
 def test_a_broken_task_is_told_what_is_wrong(broken, words):

@@ -92,8 +92,11 @@ def test_a_number_alone_has_the_functions_name(run, tmp_path, capsys):
         ("return parameters['token']", "it gave a Tensor for look"),
         ("return {}", "it gave none"),
         ("return float('nan')", "gave nan for look, which is not finite"),
-        ("return {'a': 1 / 0}", "failed (ZeroDivisionError: division by zero); fix it and try again"),
-        ("raise SystemExit(0)", "failed (SystemExit: 0)"),
+        (
+            "return {'a': 1 / 0}",
+            "failed (ZeroDivisionError: division by zero, in look.py line 2); fix it and try again",
+        ),
+        ("raise SystemExit(0)", "failed (SystemExit: 0, in look.py line 2)"),
         ("return {str(float(parameters['token'].sum())): 1}", "must return the same names for every model"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_task_that_fails_is_one_line(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("late", "message"),
     [
-        ("raise KeyError('no such letter')", "KeyError: 'no such letter' (mine.py, line"),
+        ("raise KeyError('no such letter')", "KeyError: 'no such letter', in mine.py line "),
         ("batch.tokens[0, 0] = 99", "tokens from 0 to 99, must be 0..8"),
         ("batch.scored[1] = False", "items with no scored position (item 1)"),
     ],
@@ -120,7 +120,9 @@ def test_accuracies_that_fail_only_on_wrong_answers_are_one_line(tmp_path, capsy
     )
     file.write_text(f"{EXAMPLE.read_text()}\n{method}        return super().accuracies(predictions, batch)\n")
     assert main(["train", f"{file}:Reversal", *SMALL, "--out", str(tmp_path)]) == 2
-    assert "accuracies of reversal failed (AssertionError: wrong); fix it" in capsys.readouterr().err
+    assert (
+        "accuracies of reversal failed (AssertionError: wrong, in late.py line 43); fix it" in capsys.readouterr().err
+    )
 
 
 def test_a_task_that_needs_too_much_memory_in_mid_training_is_told_so(tmp_path, monkeypatch, capsys):
@@ -227,7 +229,7 @@ def test_a_small_finite_task_is_checked_and_trained(tmp_path, capsys):
         (("    def splits", BAD_LATER + "    def splits"), "train_set gives targets from 0 to 16, must be 0..15"),
         (
             ("return items[:200]", "torch.ones(2) @ torch.ones(3)\n        return 0"),
-            "(mine.py, line",
+            ", in mine.py line ",
         ),
     ],
 )

@@ -45,14 +45,18 @@ def test_tasks_may_be_named_and_roles_listed():
         (TASK, "transformer", "all", "model must be a Model, such as"),
         (TASK, MODEL, [], "trainable must be a name or a list of names"),
         (TASK, MODEL, 5, "trainable must be a name or a list of names"),
+        (TASK, MODEL, None, "trainable must be a name or a list of names"),
         (TASK, MODEL, ["al"], "unknown role of transformer 'al'"),
     ],
 )
 def test_wrong_arguments_are_one_line(task, model, trainable, message):
-    if trainable == 5:
-        trainable = [5]
     with pytest.raises(InputError, match=message):
         ice.train(cast(Any, task), cast(Any, model), cast(Any, trainable), **SHORT)
+
+
+def test_a_rate_in_words_is_one_line():
+    with pytest.raises(InputError, match="lr must be a number, got '1e-3'"):
+        ice.train(TASK, MODEL, lr="1e-3")
 
 
 def test_a_run_says_what_it_is_in_a_line(run):
@@ -103,8 +107,9 @@ def test_a_task_of_a_notebook_is_compared_without_a_folder(tmp_path, monkeypatch
     assert found.table().headings == ("width", "16")
     assert found._repr_markdown_().startswith("| width | 16 |")
     assert isinstance(found.plot(), Figure)
-    with pytest.raises(InputError, match="must be able to load OfANotebook"):
-        ice.compare(task, MODEL, ["all"], seeds=1, out=tmp_path, **training)
+    with pytest.raises(InputError, match=r"^a saved run must be able to load OfANotebook: .*out=None$"):
+        ice.compare(task, MODEL, ["embeddings", "all"], seeds=1, out=tmp_path, **training)
+    assert list(tmp_path.iterdir()) == [], "nothing has begun"
 
 
 def test_tasks_are_compared_by_name(tmp_path):
@@ -116,6 +121,8 @@ def test_what_users_derive_from_is_exported():
     for name in ("Task", "Batch", "Item", "Model", "ParameterSpec", "ModelDims", "Engine", "InputError", "Phase"):
         assert getattr(ice, name).__name__ == name
     assert set(ice.__all__) >= {*ice.HOME, *ice.PACKAGES}
+    assert issubclass(ice.tasks.OneAnswerTask, ice.tasks.PlainTask)
+    assert issubclass(ice.tasks.PairTask, ice.Task)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = ice.Nothing
 
@@ -151,7 +158,7 @@ def test_evaluations_take_at_most_their_share_of_the_time(monkeypatch):
 def test_a_notebook_shows_progress_and_nothing_else_does(monkeypatch, capsys):
     shown: list[str] = []
     handle = SimpleNamespace(update=lambda bundle, raw: shown.append(bundle["text/plain"]) if raw else None)
-    shell = type("ZMQInteractiveShell", (), {})()
+    shell = type("Shell", (type("ZMQInteractiveShell", (), {}),), {})()  # as Colab's
     package, display = ModuleType("IPython"), ModuleType("IPython.display")
     package.get_ipython = lambda: shell  # type: ignore[attr-defined]
     display.display = lambda *_, **__: handle  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import traceback
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,19 @@ def reraise_user_error(what: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if is_out_of_memory(error):
             raise InputError(f"{what}: out of memory; take a smaller size") from error
-        raise InputError(f"{what} ({in_one_line(error)}); fix it and try again") from error
+        raise InputError(f"{what} ({with_line(error)}); fix it and try again") from error
+
+
+def with_line(error: BaseException) -> str:
+    """Describe an exception in one line, with the last line of user code in its trace."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not is_of_a_library(Path(frame.filename))]
+    place = f", in {Path(own[-1].filename).name} line {own[-1].lineno}" if own else ""
+    return in_one_line(error) + place
+
+
+def is_of_a_library(path: Path) -> bool:
+    return "site-packages" in path.parts or path.is_relative_to(Path(__file__).parent)
 
 
 def is_file(name: str) -> bool:

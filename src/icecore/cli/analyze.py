@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
-from icecore.cli.output import JSON_OPTION, print_json, print_table, say
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say, say_aside
 from icecore.cli.progress import stage_progress
 from icecore.cli.run_folders import RUN, TRUST, require_elsewhere
 from icecore.errors import InputError, require, unknown_name
@@ -69,7 +69,15 @@ def analyze_command(
     """
     from icecore.analysis.moments import POSITIONS
     from icecore.process import configure_process
-    from icecore.reporting.inside import AnalysisContext, AnalysisOptions, AnalyzedRun, analyze_run, chosen, draw
+    from icecore.reporting.inside import (
+        ANALYSES,
+        AnalysisContext,
+        AnalysisOptions,
+        AnalyzedRun,
+        analyze_run,
+        chosen,
+        draw,
+    )
     from icecore.store import provenance, remember_source, require_writable, write_json
     from icecore.training import RunFolder, device_name, pick_device
 
@@ -84,6 +92,9 @@ def analyze_command(
     config, population = RunFolder(run, trust).load(pick_device(device))
     analyzed = AnalyzedRun.of(config, population, config.seeds[0] if seed is None else seed)
     analyses = chosen(analyzed, [] if what is None else [word.strip() for word in what.split(",")])
+    left_out = [] if what else [name for name in ANALYSES if name not in analyses]
+    if left_out:
+        say_aside(f"left out, as they do not fit this run: {', '.join(left_out)}; --what NAME says why")
     with stage_progress() as on_progress:
         options = AnalysisOptions(positions, items, activation, prompt, pair)
         context = AnalysisContext(analyzed, options, on_progress)

@@ -101,17 +101,18 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
         return
     say(f"{description['name']}, version {description['version']}\n")
     say(inspect.getdoc(task_class), end="\n\n")
-    headings = ("flag", *task_class.presets)
+    presets = task_class.presets if any(task_class.presets.values()) else {"default": {}}
+    headings = ("flag", *presets)
     rows = [
         (
             f"--{field.name.replace('_', '-')}",
-            *(str(preset.get(field.name, field.default)) for preset in task_class.presets.values()),
+            *(str(preset.get(field.name, field.default)) for preset in presets.values()),
         )
         for field in setting_fields(task_class)
     ]
     print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings))
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
-    say(f"\nwith {given or 'the preset released'}:")
+    say(f"\nwith {given or ('the defaults' if 'default' in presets else 'the preset released')}:")
     say(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
     say(f"baselines: {baselines_in_words(description['baselines'])}")
     if rejected is not None:

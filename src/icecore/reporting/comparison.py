@@ -17,7 +17,7 @@ from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_
 from icecore.tasks import Task
 from icecore.tasks.loading import setting_fields
 from icecore.training import Progress, numbered
-from icecore.training.run import checked_model, checked_task
+from icecore.training.run import checked_model, checked_task, require_loadable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,6 +83,8 @@ def compare(
     if out is None:
         runs = train_in_memory(cells, seeds, device, precision, progress_of, force)
         return Comparison(points_from(runs, metric), cells, seeds)
+    for cell in cells:
+        require_loadable(cell.of_one_seed)
     failures = train_missing(cells, seeds, Path(out), device, precision, progress_of, force=force)
     if failures:
         raise InputError("; ".join(f"{failure.label} failed: {failure.reason}" for failure in failures))

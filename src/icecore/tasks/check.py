@@ -1,22 +1,19 @@
 """Check a task against the contract, rule by rule."""
 
 import dataclasses
-import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
-import icecore
 from icecore.errors import InputError, is_out_of_memory, require
 from icecore.seeding import make_generator
 from icecore.tasks.base import Batch, Task
 from icecore.tasks.holdout import HeldOut
 from icecore.tasks.loading import setting_fields
-from icecore.user_code import is_file
+from icecore.user_code import is_file, with_line
 
 DRAWN = 512  # items drawn per check
 STREAMED = 20_000  # training items searched for test items
@@ -72,18 +69,7 @@ def require_task(make: Callable[[], Task], called: str) -> Task:
 
 
 def in_words(error: BaseException) -> str:
-    """Describe an exception, with the last line of user code in its trace."""
-    text = " ".join(str(error).split())
-    if isinstance(error, InputError):
-        return text
-    frames = inspect.trace()
-    own = [frame for frame in frames if not is_of_a_library(Path(frame.filename))]
-    frame = (own or frames)[-1]
-    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
-
-
-def is_of_a_library(path: Path) -> bool:
-    return "site-packages" in path.parts or path.is_relative_to(Path(icecore.__file__).parent)
+    return " ".join(str(error).split()) if isinstance(error, InputError) else with_line(error)
 
 
 def drawn(task: Task, seed: int = 0) -> Batch:
@@ -270,8 +256,8 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     **REQUIRED_BY_THE_REST,
     "padding is one token": pads_with_one_token,
     "a seed decides the draws, and the test set is fixed": is_deterministic,
-    "test items are not in the stream": keeps_test_items_out,
+    "test items are not in the training data": keeps_test_items_out,
     "baselines are in [0, 1]": has_baselines,
-    "accuracies, losses and items can be had": measures_answers,
+    "accuracies, losses and items are computed": measures_answers,
 }
 NEEDED = (*REQUIRED_BY_THE_REST.values(), has_baselines, measures_answers)  # rules that every command needs

@@ -180,7 +180,8 @@ def checked_model(model: Model) -> Model:
 
 def checked_trainable(trainable: str | Sequence[str]) -> str:
     """Return the roles, joined by commas."""
-    names = [trainable] if isinstance(trainable, str) else list(trainable)
+    is_list = isinstance(trainable, Iterable) and not isinstance(trainable, str)
+    names = list(trainable) if is_list else [trainable]
     require(
         bool(names) and all(isinstance(name, str) for name in names),
         f"trainable must be a name or a list of names, such as 'embeddings', got {trainable!r}",
@@ -311,13 +312,13 @@ def require_loadable(config: RunConfig) -> None:
     require(
         task.source_text is not None or type(task) is TASKS.get(task.name),
         f"a saved run must be able to load {type(task).__name__}: put the class into its own file and make the "
-        f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or train without out",
+        f"task with icecore.tasks.make_task('FILE.py:{type(task).__name__}'), or save nothing, with out=None",
     )
     require(
         model.source_text is not None or model.name in MODELS,
         f"a saved run must be able to load {type(model).__name__}: make it from its file, with "
         f"icecore.models.find_model('FILE.py:{type(model).__name__}'), or register it, with "
-        f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or train without out",
+        f"icecore.models.MODELS['{model.name}'] = {type(model).__name__}, or save nothing, with out=None",
     )
 
 

@@ -29,6 +29,7 @@ class TrainingConfig:
             require(value >= 1 or field == "warmup_steps", f"{field} must be at least 1, got {value}")
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
+            require(isinstance(value, int | float), f"{field} must be a number, got {value!r}")
             require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
         require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large value, such as 1e9, disables it")
         require_choices(self)

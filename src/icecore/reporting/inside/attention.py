@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from icecore.analysis.attention import Induction, attention_maps, induction_scores
+from icecore.analysis.attention import Induction, attention_maps, induction_scores, maps_of
 from icecore.drawing import new_figure
 from icecore.errors import require
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
@@ -21,6 +21,7 @@ def measure(context: AnalysisContext) -> Result:
     """Return the attention maps of a prompt; for needle also the scores of both steps of induction."""
     run, prompt = context.run, context.options.prompt
     task = run.config.task
+    maps_of(run.model)  # raises if there are none, before a prompt is asked for
     found: Result = {}
     if isinstance(task, Needle):
         test = task.test_set()[: context.options.items]
