@@ -73,6 +73,7 @@ class Model(abc.ABC):
 
     name: ClassVar[str]
     roles: ClassVar[tuple[str, ...]]
+    kept_per_token: ClassVar[int] = 20  # numbers per layer and channel for the backward pass, to estimate memory
     vectorizes: ClassVar[bool] = True  # whether torch.func.vmap can run many networks at once
     source_file: ClassVar[str | None] = None  # the file that a user's model was loaded from
     source_text: ClassVar[str | None] = None  # and its text

@@ -31,6 +31,7 @@ class DeltaNet(GatedBlocks):
     negative_eigenvalues: bool = False
 
     name: ClassVar[str] = "deltanet"
+    kept_per_token: ClassVar[int] = 60
 
     def mixer_specs(self, block: str) -> dict[str, ParameterSpec]:
         width, parts = self.width, ("q", "k", "v", "out")

@@ -32,6 +32,7 @@ class GRU(Model):
     learned_positions: bool = False
 
     name: ClassVar[str] = "gru"
+    kept_per_token: ClassVar[int] = 12
     roles: ClassVar[tuple[str, ...]] = ("token", "position", "unembed", "recurrent")
     vectorizes: ClassVar[bool] = False  # the fused kernel runs one network
 

@@ -52,6 +52,7 @@ class LinearAttention(GatedBlocks):
     rotary: bool = False
 
     name: ClassVar[str] = "linear-attention"
+    kept_per_token: ClassVar[int] = 45
 
     def __post_init__(self) -> None:
         super().__post_init__()

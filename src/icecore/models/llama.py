@@ -27,6 +27,7 @@ class Llama(GatedBlocks):
     heads_per_key: int = 1
 
     name: ClassVar[str] = "llama"
+    kept_per_token: ClassVar[int] = 40
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -54,6 +54,7 @@ class Mamba(Model):
     learned_positions: bool = False
 
     name: ClassVar[str] = "mamba"
+    kept_per_token: ClassVar[int] = 120
     roles: ClassVar[tuple[str, ...]] = ("token", "position", "unembed", "mixer", "norm")
 
     def __post_init__(self) -> None:

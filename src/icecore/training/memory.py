@@ -1,8 +1,8 @@
 """Memory of a run, estimated before anything is allocated.
 
 Parameters, optimizer, test set and training data are counted. Activations follow a rule that was measured on a CPU:
-ACTIVATIONS numbers per layer, channel and token; USUAL numbers for bodies that were not measured, such as a user's.
-For measured bodies an estimate is within about a factor of 2.
+`Model.kept_per_token` numbers per layer, channel and token. For measured bodies an estimate is within about a factor
+of 2; a user's body has the default.
 """
 
 from pathlib import Path
@@ -20,14 +20,6 @@ from icecore.training.stream import BATCHES_MULTIPLE, BLOCK_TOKENS
 GB = 10**9
 FLOAT = 4  # bytes
 TOKEN = 8 + 8 + 1  # bytes of a token, its target and whether it is scored
-ACTIVATIONS = {
-    "llama": 40,
-    "mamba": 120,
-    "gru": 12,
-    "linear-attention": 45,
-    "deltanet": 60,
-}  # kept for the backward pass
-USUAL = 20
 ITEMS_DRAWN = 64  # to see how many tokens are read
 CGROUPS = (  # limit and use
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
@@ -86,7 +78,7 @@ def activations(config: RunConfig, device: torch.device, parts: int) -> int:
     computes_all = issubclass(model.engine, ReferenceEngine)  # other engines skip what no scored position reads
     tokens = rows * (config.task.max_length if computes_all else tokens_read(config.task))
     layers = getattr(model, "layers", 1)
-    return int(FLOAT * at_once * tokens * model.width * layers * ACTIVATIONS.get(model.name, USUAL))
+    return int(FLOAT * at_once * tokens * model.width * layers * model.kept_per_token)
 
 
 def tokens_read(task: Task) -> float:
