@@ -18,7 +18,7 @@ from icecore.paper import evidence_of
 from icecore.paper.fig4 import Trained, draw_languages
 from icecore.paper.fig6 import Imitated, draw_imitations
 from icecore.paper.fig7 import all_widths
-from icecore.paper.fig8 import Curve, curves_of, draw_curves
+from icecore.paper.fig8 import MemorizationCurve, curves_of, draw_curves
 from icecore.paper.table3 import MEASURES, PRINTED, Bits, bits_of, draw_bits
 from icecore.reporting.figures.demo import draw_demo
 from icecore.reporting.figures.widths import Point, draw_widths
@@ -96,7 +96,7 @@ def test_figure_8_is_the_median_accuracy_by_step(tmp_path):
     curves = {curve.kind: curve for curve in curves_of(evidence_of(Records(tmp_path)))}
     assert curves["Normal"].steps == (100, 200, 300, 1000)
     assert curves["Normal"].values == ((0.0, 40.0, 80.0, 80.0),) * 5
-    curve = Curve("Random", "paper", (10, 20), ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)))
+    curve = MemorizationCurve("Random", "paper", (10, 20), ((1.0, 4.0), (2.0, 5.0), (9.0, 6.0)))
     (panel,) = draw_curves([curve], "a title").axes
     assert line_of(panel, "Random, preset paper") == [(10, 2.0), (20, 5.0)]
 

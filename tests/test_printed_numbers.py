@@ -17,7 +17,7 @@ from icecore.cli import main
 from icecore.cli.analyze import parse_components, show
 from icecore.cli.evaluate import print_lengths, print_positions, some_of
 from icecore.cli.prepare import report
-from icecore.cli.progress import duration, in_words, plain_lines, stage_progress, sweep_progress
+from icecore.cli.progress import duration, plain_lines, progress_in_words, stage_progress, sweep_progress
 from icecore.cli.targets import row_of
 from icecore.cli.train import announce
 from icecore.models import ModelDims, Transformer
@@ -135,12 +135,12 @@ def test_progress_says_how_long_it_still_takes(monkeypatch, capsys):
     now = [0.0]
     monkeypatch.setattr("icecore.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     both = Progress(110, 200, [0.1, 0.3], accuracy=[0.9, 0.5])
-    assert in_words(both) == "loss 0.2000, accuracy 0.500 to 0.900"
+    assert progress_in_words(both) == "loss 0.2000, accuracy 0.500 to 0.900"
     watch = plain_lines("needle")
     watch(Progress(100, 200, [0.5], accuracy=[0.1]))  # goes on from a checkpoint
     now[0] = 10.0
     watch(both)
-    assert capsys.readouterr().err.splitlines()[-1] == f"needle: step 110/200, {in_words(both)}, 90 s left"
+    assert capsys.readouterr().err.splitlines()[-1] == f"needle: step 110/200, {progress_in_words(both)}, 90 s left"
     with sweep_progress(100) as runs:
         runs.begin("one", 50)
         now[0] += 60

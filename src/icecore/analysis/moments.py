@@ -14,8 +14,8 @@ from icecore.seeding import make_generator
 from icecore.tasks import Batch, Task
 
 # all: every position, padding too; read: up to the last scored one; scored: scored ones; last: the last scored one.
-Positions = Literal["all", "read", "scored", "last"]
-POSITIONS: tuple[Positions, ...] = ("all", "read", "scored", "last")
+PooledPositions = Literal["all", "read", "scored", "last"]
+POSITIONS: tuple[PooledPositions, ...] = ("all", "read", "scored", "last")
 ROWS_AT_ONCE = 250
 SCORES_AT_ONCE = 2**26  # attention scores of one layer; long windows have many
 
@@ -87,7 +87,7 @@ def streams_of(model: Model) -> tuple[str, ...]:
     return model.streams
 
 
-def chosen(batch: Batch, positions: Positions) -> Bool[Tensor, "batch seq"]:
+def chosen(batch: Batch, positions: PooledPositions) -> Bool[Tensor, "batch seq"]:
     column = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     if positions == "all":
         return torch.ones_like(batch.scored)
@@ -107,7 +107,7 @@ def moments_of(
     model: Model,
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
-    positions: Positions = "read",
+    positions: PooledPositions = "read",
 ) -> dict[str, Moments]:
     """Return the moments of the residual stream by activation, over the chosen positions of all batches."""
     return moments_by_positions(model, parameters, batches, [positions])[positions]
@@ -123,12 +123,12 @@ def moments_by_positions(
     model: Model,
     parameters: Parameters,
     batches: Batch | Iterable[Batch],
-    choices: Sequence[Positions] = POSITIONS,
-) -> dict[Positions, dict[str, Moments]]:
+    choices: Sequence[PooledPositions] = POSITIONS,
+) -> dict[PooledPositions, dict[str, Moments]]:
     """Return `moments_of` for several choices of positions, from one pass."""
     device = device_of(parameters)
     wanted = streams_of(model)
-    found: dict[Positions, dict[str, Moments]] = {
+    found: dict[PooledPositions, dict[str, Moments]] = {
         each: {place: Moments(model.width, device) for place in wanted} for each in choices
     }
     for batch in [batches] if isinstance(batches, Batch) else batches:

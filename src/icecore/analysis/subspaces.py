@@ -70,7 +70,7 @@ def predict_with(
 
 
 @dataclass(frozen=True)
-class Curve:
+class AccuracyCurve:
     """Accuracy by number of directions; `shuffled` is that on answers of other items, the chance level."""
 
     basis: str
@@ -93,7 +93,7 @@ def accuracy_curve(
     mode: Mode = "keep",
     places: Iterable[str] = (),
     on_count: Callable[[], None] | None = None,
-) -> Curve:
+) -> AccuracyCurve:
     """Measure accuracy with the residual stream edited at `places` (default: all of `moments` but final).
 
     `on_count` is called after each number of directions.
@@ -113,7 +113,7 @@ def accuracy_curve(
         by_chance.append(float(task.accuracies(predictions, mixed)["accuracy"]))
         if on_count is not None:
             on_count()
-    return Curve(basis, mode, where, tuple(counts), tuple(right), tuple(by_chance))
+    return AccuracyCurve(basis, mode, where, tuple(counts), tuple(right), tuple(by_chance))
 
 
 def shuffled_answers(batch: Batch) -> Batch:

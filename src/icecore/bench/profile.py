@@ -16,7 +16,7 @@ from icecore.bench.train import Case, OurSteps, config_for, reference_steps, sec
 from icecore.training import Precision
 
 # The first pattern found in a kernel's name counts; on the CPU, in an operator's name.
-KINDS = {
+KERNEL_KINDS = {
     "matrix products": r"gemm|cutlass|cublas|nvjet|xmma|gemv|splitk|mm$|linear",
     "LSTM cells": r"LSTM|lstm|RNN|rnn",
     "attention": r"^forward_kernel|^backward_kernel|fmha|flash|attention",
@@ -66,7 +66,7 @@ def profile_steps(
     """Profile a function that takes `steps` steps per call."""
     wall = seconds_per_call(take, 0.3, device) / steps
     by_name = kernel_times(take, device)
-    by_kind = dict.fromkeys([*KINDS, REST], 0.0)
+    by_kind = dict.fromkeys([*KERNEL_KINDS, REST], 0.0)
     for name, us in by_name.items():
         by_kind[kind_of(name)] += us / steps
     top = {name[:LONGEST_NAME]: us / steps for name, us in by_name.most_common(TOP)}
@@ -108,4 +108,4 @@ def without_messages() -> Iterator[None]:
 
 
 def kind_of(name: str) -> str:
-    return next((kind for kind, pattern in KINDS.items() if re.search(pattern, name)), REST)
+    return next((kind for kind, pattern in KERNEL_KINDS.items() if re.search(pattern, name)), REST)

@@ -25,7 +25,7 @@ from icecore.training.stream import Stream
 
 QUIET_BLOCKS = 3
 BODIES = ("llama", "linear-attention", "deltanet", "mamba", "gru")
-FOUR = ("needle", "parentheses", "decimal-addition", "modular-addition")
+TASKS_OF_TABLE1 = ("needle", "parentheses", "decimal-addition", "modular-addition")
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Case:
 
 
 GPU_CASES = (
-    *(Case(task) for task in FOUR),
-    *(Case(task, trainable="all") for task in FOUR),
-    *(Case(task, "lstm", trainable="all") for task in FOUR),
+    *(Case(task) for task in TASKS_OF_TABLE1),
+    *(Case(task, trainable="all") for task in TASKS_OF_TABLE1),
+    *(Case(task, "lstm", trainable="all") for task in TASKS_OF_TABLE1),
     Case("memorization", width=128),
     Case("memorization", width=128, trainable="all"),
-    *(Case(task, width=16, seeds=10) for task in FOUR),
-    *(Case(task, width=16, seeds=10, trainable="all") for task in FOUR),
+    *(Case(task, width=16, seeds=10) for task in TASKS_OF_TABLE1),
+    *(Case(task, width=16, seeds=10, trainable="all") for task in TASKS_OF_TABLE1),
     *(Case("needle", body, width=512) for body in ("transformer", *BODIES)),
 )
 CPU_CASES = (

@@ -156,7 +156,7 @@ def run(arguments: Sequence[str] | None) -> int:
         return 0
     except OSError as error:
         drop_output()
-        return fail(in_words(error))
+        return fail(words_of_os_error(error))
     except Exception as error:
         if USAGE_ERROR is not None and isinstance(error, USAGE_ERROR):
             return fail(error.format_message() or "name a command; see --help")  # type: ignore[attr-defined]
@@ -171,7 +171,7 @@ def drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def in_words(error: OSError) -> str:
+def words_of_os_error(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOENT, errno.ESTALE) and error.filename is not None:
         return f"{error.filename} is gone ({reason}); was it moved or deleted meanwhile? run the command again"

@@ -51,7 +51,7 @@ from icecore.errors import InputError, require
 if TYPE_CHECKING:
     from icecore.models import Model
     from icecore.sweeps.cells import Cell
-    from icecore.sweeps.rates import Choice
+    from icecore.sweeps.rates import ChosenRate
     from icecore.tasks import Task
 
 
@@ -202,7 +202,7 @@ def command(
     for failure in failures:
         say_aside(f"failed: {failure.label}: {failure.reason}")
     if files and points:
-        write(draw_widths(points, f"Test {in_words(metric)}: medians, and a dash for each seed"), files)
+        write(draw_widths(points, f"Test {spaced(metric)}: medians, and a dash for each seed"), files)
         say_aside("".join(f"drawn in {file}\n" for file in files), end="")
     if failures:
         raise InputError(
@@ -215,11 +215,11 @@ def show(
 ) -> None:
     from icecore.reporting.comparison import table_of
 
-    title = f"{task.name}: test {in_words(metric)} in %, median of {counted(len(seeds), 'seed')} (min to max)"
+    title = f"{task.name}: test {spaced(metric)} in %, median of {counted(len(seeds), 'seed')} (min to max)"
     print_table(table_of(cells, points, seeds, title), format)
     if format is Format.csv:
         return
-    baselines = ", ".join(f"{in_words(name)} {100 * value:.1f}" for name, value in task.baselines().items())
+    baselines = ", ".join(f"{spaced(name)} {100 * value:.1f}" for name, value in task.baselines().items())
     whose = "" if metric == "accuracy" else " of the accuracy"
     say(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]
@@ -229,7 +229,7 @@ def show(
     say(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 
-def show_rates(choices: "Sequence[Choice]") -> None:
+def show_rates(choices: "Sequence[ChosenRate]") -> None:
     say("\nlearning rates, chosen on validation items (median accuracy in %):")
     for choice in choices:
         each = ", ".join(f"{rate:g}: {100 * accuracy:.1f}" for rate, accuracy in choice.accuracies.items())
@@ -244,7 +244,7 @@ def parse_rates(text: str | None) -> list[float]:
         raise InputError(f"--lr must be a number or several with commas, such as 1e-3,5e-3, got '{text}'") from None
 
 
-def in_words(name: str) -> str:
+def spaced(name: str) -> str:
     return name.replace("_", " ")
 
 

@@ -65,7 +65,7 @@ def plain_lines(label: str) -> "ProgressCallback":
         if progress.accuracy is None and now - last_printed < PLAIN_SECONDS:
             return
         last_printed = now
-        say_aside(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}{left}")
+        say_aside(f"{label}: step {progress.step:,}/{progress.steps:,}, {progress_in_words(progress)}{left}")
 
     return on_progress
 
@@ -96,7 +96,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
                 row,
                 total=progress.steps,
                 completed=progress.step,
-                words=in_words(progress, accuracy),
+                words=progress_in_words(progress, accuracy),
                 rate=f"{speed:.0f} steps/s" if speed else "",
             )
 
@@ -142,7 +142,7 @@ class SweepProgress:
 
         def on_progress(progress: "Progress") -> None:
             done = self.done + seed_steps * progress.step / progress.steps
-            self.show(f"{label}: step {progress.step:,}/{progress.steps:,}, {in_words(progress)}", done)
+            self.show(f"{label}: step {progress.step:,}/{progress.steps:,}, {progress_in_words(progress)}", done)
 
         return on_progress
 
@@ -193,7 +193,7 @@ def stage_progress() -> "Iterator[Callable[[str, int, int | None], None]]":
         yield on_progress
 
 
-def in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:
+def progress_in_words(progress: "Progress", accuracy: list[float] | None = None) -> str:
     words = f"loss {statistics.fmean(progress.loss):.4f}"
     if progress.evaluated is not None:
         return f"{words}, evaluating: {progress.evaluated:.0%}"

@@ -69,17 +69,20 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
 
     task, model = config["task"], config["model"]
     lines = [
-        ("task", f"{task['name']}: {in_words(task.get('settings', {}))}"),
-        ("model", f"{model['name']}: {in_words(model.get('settings', {}))}"),
+        ("task", f"{task['name']}: {settings_in_words(task.get('settings', {}))}"),
+        ("model", f"{model['name']}: {settings_in_words(model.get('settings', {}))}"),
         ("positions", str(config.get("positions"))),
     ]
     for kind, part in (("task", task), ("model", model)):
         if "file" in part:
             lines.append((f"{kind} file", f"{part['file']}:{part.get('class')}, SHA-256 {part.get('source')}"))
     for phase in phases_of(config):
-        lines += [("trained", str(phase.get("trainable"))), ("training", in_words(phase.get("optimization", {})))]
+        lines += [
+            ("trained", str(phase.get("trainable"))),
+            ("training", settings_in_words(phase.get("optimization", {}))),
+        ]
     rest = {"data seed": config.get("data_seed"), "precision": config.get("precision")}
-    return [*lines, ("seeds", f"{', '.join(map(str, config.get('seeds', [])))}; {in_words(rest)}")]
+    return [*lines, ("seeds", f"{', '.join(map(str, config.get('seeds', [])))}; {settings_in_words(rest)}")]
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -88,7 +91,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
     baselines = {**result["baselines"], **result.get("loss_baselines", {})}
     lines = [(name.replace("_", " "), " ".join(map(in_a_cell, values))) for name, values in per_seed.items()]
     lines += [
-        ("baselines", in_words(baselines) or "none"),
+        ("baselines", settings_in_words(baselines) or "none"),
         ("parameters", f"{result['trained_parameters']:,} trained, {result['frozen_parameters']:,} frozen"),
         ("finished", f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}"),
         ("made by", f"{result.get('command', 'unknown')} (commit {result.get('commit', 'unknown')})"),
@@ -106,7 +109,7 @@ def unfinished(config: dict[str, Any], step: int) -> tuple[str, str]:
     return "unfinished", f"{step:,} of {steps:,} steps logged; the same icecore train with --resume continues it"
 
 
-def in_words(settings: Mapping[str, Any]) -> str:
+def settings_in_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {in_a_cell(value)}" for name, value in settings.items())
 
 
@@ -137,7 +140,7 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
             row["trained"],
             in_short(row["seeds"]),
             spread(row["accuracy"]) or f"step {row['step']:,} of {row['steps']:,}",
-            in_words(own),
+            settings_in_words(own),
         )
         for row, own in zip(rows, unusual, strict=True)
     ]

@@ -12,8 +12,7 @@ from torch import Tensor
 from icecore.errors import require_choices
 from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec, require_size
 from icecore.models.initializers import Initializer, Normal, Uniform
-
-PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
+from icecore.models.lstm import LAYER_PARAMETERS
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class GRU(Model):
         if self.learned_positions:
             specs["position"] = ParameterSpec((dims.n_positions, width), "position", 1.0)
         for layer in range(self.layers):
-            for part in PARTS:
+            for part in LAYER_PARAMETERS:
                 shape = (3 * width, width) if part.endswith("weight") else (3 * width,)
                 specs[f"layer{layer}.{part}"] = ParameterSpec(shape, "recurrent", drawn)
         return specs
@@ -65,7 +64,7 @@ class GRU(Model):
             output = output + parameters["position"][: tokens.shape[1]]
         output = output if hook is None else hook("embedding", output)
         for layer in range(self.layers):
-            output = run_layer(output, [parameters[f"layer{layer}.{part}"] for part in PARTS])
+            output = run_layer(output, [parameters[f"layer{layer}.{part}"] for part in LAYER_PARAMETERS])
             output = output if hook is None else hook(f"layer{layer}.output", output)
         return output
 

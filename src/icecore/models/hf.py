@@ -216,13 +216,13 @@ def roles_of(network: nn.Module) -> dict[str, str]:
     return {name: found[name] for name, _ in network.named_parameters()}
 
 
-PARTS = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "out", "out_proj": "out", "c_attn": "qkv"}
+SUB_ROLES = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "out", "out_proj": "out", "c_attn": "qkv"}
 
 
 def with_part(name: str) -> str:
     """Return the role of a parameter of the body, with its part where the name tells it."""
     words = name.split(".")
-    part = next((PARTS[word] for word in words if word in PARTS), None)
+    part = next((SUB_ROLES[word] for word in words if word in SUB_ROLES), None)
     part = part or ("mlp" if any("mlp" in word or "feed_forward" in word for word in words) else None)
     return f"body/{part}" if part else "body"
 

@@ -15,7 +15,7 @@ from icecore.models.initializers import Uniform
 if TYPE_CHECKING:
     from icecore.models.engines import Engine
 
-PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
+LAYER_PARAMETERS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class LSTM(Model):
 
     def weights(self, parameters: Parameters) -> list[Tensor]:
         """Return the body's parameters in PyTorch's order."""
-        return [parameters[f"layer{layer}.{part}"] for layer in range(self.layers) for part in PARTS]
+        return [parameters[f"layer{layer}.{part}"] for layer in range(self.layers) for part in LAYER_PARAMETERS]
 
     def hidden(
         self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook | None = None
@@ -63,7 +63,7 @@ class LSTM(Model):
             return run_layers(embedded, weights)
         output = hook("embedding", embedded)
         for layer in range(self.layers):
-            own = weights[layer * len(PARTS) : (layer + 1) * len(PARTS)]
+            own = weights[layer * len(LAYER_PARAMETERS) : (layer + 1) * len(LAYER_PARAMETERS)]
             output = hook(f"layer{layer}.output", run_layers(output, own))
         return output
 
@@ -87,7 +87,7 @@ class LSTM(Model):
 
 def run_layers(inputs: Float[Tensor, "batch seq width"], weights: list[Tensor]) -> Float[Tensor, "batch seq width"]:
     """Run the layers with these weights, from zero states."""
-    layers = len(weights) // len(PARTS)
+    layers = len(weights) // len(LAYER_PARAMETERS)
     start = inputs.new_zeros(layers, len(inputs), inputs.shape[2])
     with warnings.catch_warnings():
         # cuDNN copies the weights into one block at every call, and warns. The engine avoids the copy.

@@ -27,7 +27,7 @@ def is_bias(name: str, spec: ParameterSpec) -> bool:
 
 
 # Parts that cross the roles, by the word for --trainable.
-PARTS: Mapping[str, tuple[Callable[[str, ParameterSpec], bool], ...]] = {
+CROSSING_ROLES: Mapping[str, tuple[Callable[[str, ParameterSpec], bool], ...]] = {
     "norms": (is_of_norm,),
     "biases": (is_bias,),
     "norms+biases": (is_of_norm, is_bias),
@@ -41,13 +41,13 @@ def trained_names(model: Model, dims: ModelDims, trainable: str) -> list[str]:
     known = known_roles(model, specs)
     chosen: set[str] = set()
     for word in (each.strip() for each in trainable.split(",")):
-        if word in PARTS:
-            found = {name for name, spec in specs.items() if any(rule(name, spec) for rule in PARTS[word])}
+        if word in CROSSING_ROLES:
+            found = {name for name, spec in specs.items() if any(rule(name, spec) for rule in CROSSING_ROLES[word])}
         elif word in ALIASES or word in known or word == "all":
             found = names_of_word(model, specs, word)
         else:
-            raise unknown_name(f"role of {model.name}", word, [*ALIASES, *PARTS, "all", *known])
-        if word in PARTS and not found:
+            raise unknown_name(f"role of {model.name}", word, [*ALIASES, *CROSSING_ROLES, "all", *known])
+        if word in CROSSING_ROLES and not found:
             raise InputError(f"nothing trains: {model.name} has no {word.replace('+', ' or ')}; choose another part")
         chosen |= found
     names = [name for name in specs if name in chosen]

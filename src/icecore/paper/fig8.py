@@ -56,7 +56,7 @@ def last_tenth(curve: dict[str, list[float]]) -> float:
 
 
 @dataclass(frozen=True)
-class Curve:
+class MemorizationCurve:
     """Accuracy in % during training, of one kind and preset; one tuple per seed."""
 
     kind: str
@@ -65,9 +65,9 @@ class Curve:
     values: tuple[tuple[float, ...], ...]
 
 
-def curves_of(evidence: Evidence) -> list[Curve]:
+def curves_of(evidence: Evidence) -> list[MemorizationCurve]:
     """Return the recorded curves of every preset with its own settings."""
-    found: list[Curve] = []
+    found: list[MemorizationCurve] = []
     seen: set[str] = set()
     for preset in LINES:
         for cell in TABLE3.of(replace(evidence, preset=preset)):
@@ -78,11 +78,11 @@ def curves_of(evidence: Evidence) -> list[Curve]:
             curves = [curve for curve in curves if curve["steps"] == curves[0]["steps"]]
             if curves:
                 values = tuple(tuple(100 * value for value in curve["accuracy"]) for curve in curves)
-                found.append(Curve(cell.name.kind, preset, tuple(curves[0]["steps"]), values))
+                found.append(MemorizationCurve(cell.name.kind, preset, tuple(curves[0]["steps"]), values))
     return found
 
 
-def draw_curves(curves: Sequence[Curve], title: str) -> "Drawn":
+def draw_curves(curves: Sequence[MemorizationCurve], title: str) -> "Drawn":
     """Draw medians as lines and the range of the seeds as a band."""
     figure = new_figure(5.4, 3.4)
     panel = figure.subplots()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from icecore.paper.cells import PaperCell
-from icecore.sweeps.names import KINDS, CellName
+from icecore.sweeps.names import TRAINABLE_OF, CellName
 
 if TYPE_CHECKING:
     from icecore.models import Model
@@ -58,7 +58,7 @@ class Scale:
         def make() -> "Cell":
             from icecore.sweeps.cells import Cell
 
-            trainable, of_width = KINDS[name.kind], width or name.width
+            trainable, of_width = TRAINABLE_OF[name.kind], width or name.width
             assert of_width is not None
             made = replace(self.body(body, of_width, preset), **(model or {}))  # type: ignore[type-var]
             made = self.fitted(made, trainable)

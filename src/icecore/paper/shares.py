@@ -130,7 +130,7 @@ def shares_of(
 
 
 @dataclass(frozen=True)
-class Choice:
+class Reading:
     """A reading of what the paper leaves open, and the mean distance of medians from its numbers, in points."""
 
     positions: str
@@ -140,7 +140,7 @@ class Choice:
     numbers: int
 
 
-def choices_of(printed: Sequence[tuple[Experiment, Sequence[Share]]], evidence: Evidence) -> list[Choice]:
+def choices_of(printed: Sequence[tuple[Experiment, Sequence[Share]]], evidence: Evidence) -> list[Reading]:
     """Compare every reading on the rows that were run; the closest to the paper comes first."""
     rows = [
         (share, evidence.inside(cell))
@@ -149,7 +149,7 @@ def choices_of(printed: Sequence[tuple[Experiment, Sequence[Share]]], evidence: 
         for share in own
         if share.cell == cell.name
     ]
-    found: list[Choice] = []
+    found: list[Reading] = []
     for positions in POSITIONS:
         for last_layer in ("before", "after"):
             differences: list[float] = []
@@ -161,5 +161,5 @@ def choices_of(printed: Sequence[tuple[Experiment, Sequence[Share]]], evidence: 
                     differences.append(abs(statistics.median(values) - share.paper))
                     within += differences[-1] <= share.tolerance.points
             if differences:
-                found.append(Choice(positions, last_layer, statistics.fmean(differences), within, len(differences)))
+                found.append(Reading(positions, last_layer, statistics.fmean(differences), within, len(differences)))
     return sorted(found, key=lambda choice: choice.difference)

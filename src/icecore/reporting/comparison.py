@@ -173,14 +173,14 @@ def table_of(cells: Sequence[Cell], points: Sequence[Point], seeds: Seeds, title
     rows = [
         (
             line if len(labels) == 1 else f"{label}, {line}",
-            *(in_words(at.get((label, line, width)), count) for width in widths),
+            *(point_in_words(at.get((label, line, width)), count) for width in widths),
         )
         for label, line in dict.fromkeys((labels[cell.task], cell.name.line) for cell in cells)
     ]
     return Table(title, ("width", *map(str, widths)), rows, left=("width",))
 
 
-def in_words(point: Point | None, seeds: int) -> str:
+def point_in_words(point: Point | None, seeds: int) -> str:
     if point is None:
         return "-"
     least, most = f"{point.values[0]:.1f}", f"{point.values[-1]:.1f}"

@@ -16,7 +16,7 @@ def disagreements(first: Any, second: Any) -> list[str]:
     return list(found_in(first, second, ""))
 
 
-def in_words(found: list[str]) -> str:
+def in_one_clause(found: list[str]) -> str:
     rest = f", and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     return f"{', '.join(found[:MOST_NAMED])}{rest} ({TOLERANCE})"
 

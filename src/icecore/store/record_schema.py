@@ -87,7 +87,7 @@ SHARED: dict[str, Callable[[Any], bool]] = {  # by all seeds that trained togeth
     **dict.fromkeys(("device", "commit", "source", "command", "weights"), lambda value: isinstance(value, str)),
     "versions": lambda value: isinstance(value, dict),
 }
-KINDS: dict[str, Callable[[Any], bool]] = {
+VALUE_TESTS: dict[str, Callable[[Any], bool]] = {
     **NUMBERS,
     **SHARED,
     "setting": lambda value: isinstance(value, str),
@@ -111,7 +111,7 @@ def is_valid(record: dict[str, Any]) -> bool:
     """Tell whether a record has all that reports read, in range."""
     if not all(name in record for name in REQUIRED):
         return False
-    if not all(test(record[name]) for name, test in KINDS.items() if name in record):
+    if not all(test(record[name]) for name, test in VALUE_TESTS.items() if name in record):
         return False
     task, settings = record["config"]["task"], record["config"]["model"]["settings"]
     if "variance" not in record:

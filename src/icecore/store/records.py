@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
-from icecore.store.agreement import disagreements, in_words
+from icecore.store.agreement import disagreements, in_one_clause
 from icecore.store.reading import MOST_RECORDS, read_regular
 from icecore.store.record_schema import has_numbers_in_range
 
@@ -63,7 +63,7 @@ class Records:
             known = found.setdefault(record["run"], record)
             if wrong := differences(known, record):
                 raise InputError(
-                    f"{self.path} holds two results of run {record['run']} that disagree: {in_words(wrong)}; "
+                    f"{self.path} holds two results of run {record['run']} that disagree: {in_one_clause(wrong)}; "
                     "find out which is right and remove the other"
                 )
         return found
@@ -76,7 +76,8 @@ class Records:
             before = known.setdefault(record["run"], record)
             if wrong := differences(before, record):
                 raise InputError(
-                    f"run {record['run']} is in {self.path} with another result: {in_words(wrong)}; nothing was added"
+                    f"run {record['run']} is in {self.path} with another result: {in_one_clause(wrong)}; "
+                    "nothing was added"
                 )
         return there
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 # Trainable sets, by the paper's names.
 TRAINED = {"Random": "embeddings", "Normal": "all"}
 PARTS = {"U only": "unembed", "E only": "embed", "E_token & U": "token+unembed"}  # SOURCE: table 2
-KINDS = {**TRAINED, **PARTS, "LSTM": "all"}
+TRAINABLE_OF = {**TRAINED, **PARTS, "LSTM": "all"}
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class CellName:
     """A cell's name: "needle, Random 1024, linearized"."""
 
     task: str
-    kind: str  # one of KINDS, or another trainable set
+    kind: str  # one of TRAINABLE_OF, or another trainable set
     width: int | None = None  # the paper's; a laptop's model may have another
     layers: int | None = None  # if cells differ in it
     variant: str = ""

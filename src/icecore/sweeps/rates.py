@@ -26,7 +26,7 @@ RATES = "rates"  # folder of the results, under `out`
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenRate:
     """A cell with the chosen rate, and every rate's median validation accuracy."""
 
     cell: Cell
@@ -69,7 +69,7 @@ def choose_rates(
     device: str = "auto",
     precision: str = "auto",
     progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
-) -> list[Choice]:
+) -> list[ChosenRate]:
     """Train every cell at every rate and choose the best; results under `folder` are not repeated."""
     found = []
     for cell in cells:
@@ -78,7 +78,7 @@ def choose_rates(
         }
         best = max(measured, key=lambda rate: (measured[rate], -rate))  # among equals, the lowest
         chosen = dataclasses.replace(cell, training=cell.training | {"lr": best})
-        found.append(Choice(chosen, best, measured))
+        found.append(ChosenRate(chosen, best, measured))
     return found
 
 

@@ -37,7 +37,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        yield Finding("the class can be made with its defaults", in_words(error))
+        yield Finding("the class can be made with its defaults", problem_of(error))
         return
     yield Finding("the class can be made with its defaults", None)
     for rule, find_problem in RULES.items():
@@ -47,7 +47,7 @@ def check_task(make: Callable[[], Task], is_whole: bool = True) -> Iterator[Find
             problem = find_problem(task)
         except (Exception, SystemExit) as error:  # user code: any exception is a finding, not a crash
             require(not is_out_of_memory(error), f"{type(task).__name__}: out of memory; take a smaller size")
-            problem = in_words(error)
+            problem = problem_of(error)
         yield Finding(rule, problem)
         if problem is not None and rule in REQUIRED_BY_THE_REST:
             return
@@ -68,7 +68,7 @@ def require_task(make: Callable[[], Task], called: str) -> Task:
     return made[0]
 
 
-def in_words(error: BaseException) -> str:
+def problem_of(error: BaseException) -> str:
     return " ".join(str(error).split()) if isinstance(error, InputError) else with_line(error)
 
 
@@ -167,7 +167,7 @@ def checked_sample(task: Task, count: int, generator: torch.Generator) -> Batch:
     except (Exception, SystemExit) as error:  # user code, as above
         if is_out_of_memory(error):
             raise
-        raise InputError(f"{task.name} breaks its contract in training: {in_words(error)}; fix the task") from error
+        raise InputError(f"{task.name} breaks its contract in training: {problem_of(error)}; fix the task") from error
 
 
 def pads_with_one_token(task: Task) -> str | None:

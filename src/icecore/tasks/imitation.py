@@ -20,7 +20,7 @@ TargetInit = Literal["released", "text", "appendix"]
 TARGET_INITS: tuple[TargetInit, ...] = ("released", "text", "appendix")
 WIDEST_TARGET = 4_096  # 2.4 GB of weights
 FRESH_INPUTS = 4_000  # for the baselines that need the target's outputs
-Target = Callable[[Int64[Tensor, "batch seq"]], Float[Tensor, "batch vocab"]]
+TargetFunction = Callable[[Int64[Tensor, "batch seq"]], Float[Tensor, "batch vocab"]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Imitation(PlainTask):
     target_width: int = 16  # SOURCE: Figure 6 has targets of width 4 to 128
     target_init: TargetInit = "released"  # three readings of one initialization: training.imitation_target
     test_size: int = 4000
-    target: Target | None = field(default=None, repr=False)
+    target: TargetFunction | None = field(default=None, repr=False)
 
     name: ClassVar[str] = "imitation"
     # SOURCE: section 6.2; the scripts scale other matrices than the text.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from icecore.analysis.moments import Moments, Positions, in_chunks, moments_of, streams_of
+from icecore.analysis.moments import Moments, PooledPositions, in_chunks, moments_of, streams_of
 from icecore.errors import unknown_name
 from icecore.models import Model, device_of, traced
 from icecore.reporting.table import Table
@@ -61,7 +61,7 @@ class AnalyzedRun:
 class AnalysisOptions:
     """The user's options."""
 
-    positions: Positions = "read"  # whose activations are pooled
+    positions: PooledPositions = "read"  # whose activations are pooled
     items: int = 1_000  # of the test set, at most
     activation: str | None = None  # of the residual stream; only this one is edited
     prompt: str | None = None  # for attention maps

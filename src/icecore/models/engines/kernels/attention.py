@@ -15,7 +15,7 @@ from torch import Tensor
 
 from icecore.models.engines.prefix_index import Reads
 
-Rows = Float[Tensor, "seed row width"]
+RowTensor = Float[Tensor, "seed row width"]
 LONGEST = 64  # tokens, and scored positions, per sequence
 LARGEST_CHUNK = 128  # channels at a time: small tiles let more programs run in parallel
 WARPS = {16: 4, 32: 4, 64: 4}  # per program, by tile size
@@ -248,7 +248,7 @@ def tilings(
 
 
 def attend_forward(
-    q: Rows, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int, heads: int, softmax: bool, tf32: bool
+    q: RowTensor, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int, heads: int, softmax: bool, tf32: bool
 ) -> Float[Tensor, "seed output width"]:
     """Return each query's attention output."""
     seeds, q_rows, width = q.shape
@@ -263,7 +263,7 @@ def attend_forward(
 
 
 def attend_backward(
-    q: Rows,
+    q: RowTensor,
     kv: Float[Tensor, "seed key both"],
     d_out: Float[Tensor, "seed output width"],
     reads: Reads,

@@ -6,7 +6,7 @@ import triton.language as tl
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-Rows = Float[Tensor, "seed row width"]
+RowTensor = Float[Tensor, "seed row width"]
 
 
 @triton.jit
@@ -65,7 +65,7 @@ def add_rows_kernel(
     tl.atomic_add(out + target[:, None] * WIDTH + column[None, :], value, mask=here, sem="relaxed")
 
 
-def add_rows(out: Rows, index: Int32[Tensor, " item"], values: Float[Tensor, "seed item width"]) -> Rows:
+def add_rows(out: RowTensor, index: Int32[Tensor, " item"], values: Float[Tensor, "seed item width"]) -> RowTensor:
     """Add values[:, i] to out[:, index[i]] in place; indices may repeat."""
     seeds, rows, _ = values.shape
     block, sizes = row_sizes(out)
@@ -149,7 +149,7 @@ def norm_backward_kernel(
         tl.atomic_add(d_shift + seed * WIDTH + column, sum_shift, mask=on_width)
 
 
-def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
+def row_sizes(x: RowTensor) -> tuple[int, dict[str, int]]:
     """Return the rows per program, about 2,048 numbers, and its sizes."""
     padded = triton.next_power_of_2(x.shape[2])
     block = max(1, 2048 // padded)
@@ -157,14 +157,14 @@ def row_sizes(x: Rows) -> tuple[int, dict[str, int]]:
 
 
 def norm_forward(
-    x: Rows,
-    added: Rows | None,
+    x: RowTensor,
+    added: RowTensor | None,
     shift: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
     dtype: torch.dtype,
     epsilon: float,
-) -> tuple[Rows, Rows, Float[Tensor, "seed row 2"]]:
+) -> tuple[RowTensor, RowTensor, Float[Tensor, "seed row 2"]]:
     """Return the norm of x + added + shift, that sum, and its mean and 1 / standard deviation.
 
     Shift, weight and bias are (seed, width).
@@ -183,13 +183,13 @@ def norm_forward(
 
 
 def norm_backward(
-    x: Rows,
+    x: RowTensor,
     moments: Float[Tensor, "seed row 2"],
-    d_y: Rows,
-    d_kept: Rows | None,
+    d_y: RowTensor,
+    d_kept: RowTensor | None,
     weight: Tensor | None,
     shifted: bool = False,
-) -> tuple[Rows, Tensor | None, Tensor | None, Tensor | None]:
+) -> tuple[RowTensor, Tensor | None, Tensor | None, Tensor | None]:
     """Return the gradients of the sum x, plus `d_kept`, and of shift, weight and bias where they exist."""
     seeds, rows, width = x.shape
     d_x = torch.empty_like(x)
