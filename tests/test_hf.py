@@ -1,6 +1,7 @@
 """`--model hf:CONFIG`: networks of transformers as bodies, random or from a folder; bad ones are one line."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -147,6 +148,84 @@ def test_pickles_are_refused(tmp_path: Path):
     (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(InputError, match="pickles"):
         HuggingFace(folder)
+
+
+def test_only_the_folders_own_safetensors_are_read(tmp_path: Path):
+    """An index may lead out of the folder, or to a pickle."""
+    folder = Path(written(tmp_path / "sent", vocab_size=30, max_position_embeddings=128))
+    network = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**LLAMA, vocab_size=30, max_position_embeddings=128)
+    )
+    network.save_pretrained(folder)
+    torch.save({"model.norm.weight": torch.zeros(16)}, tmp_path / "evil.bin")
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(network.state_dict(), "../evil.bin")}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    values = initialize(HuggingFace(str(folder)), DIMS, 0)
+    assert torch.equal(values["model.norm.weight"], network.state_dict()["model.norm.weight"])
+    assert torch.equal(values["lm_head.weight"], network.state_dict()["lm_head.weight"][:20])
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda file: file.symlink_to("/dev/zero"), "it is a device, not a file"),
+        (os.mkfifo, "it is a pipe, not a file"),
+        (lambda file: file.write_bytes(b"\x80\x04 a pickle"), "holds no weights"),
+        (lambda file: (file.touch(), os.truncate(file, 2**32)), "holds no weights"),
+    ],
+    ids=["device", "pipe", "pickle", "sparse"],
+)
+def test_weights_that_are_none_are_one_line(tmp_path: Path, harm: Any, said: str):
+    folder = Path(written(tmp_path / "sent"))
+    harm(folder / "x.safetensors")
+    with pytest.raises(InputError, match=said):
+        HuggingFace(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"num_hidden_layers": 10**8}, "num_hidden_layers 100000000, and a body has at most 1,000"),
+        ({"num_labels": 10**9}, "num_labels 1000000000"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized"),
+        ({"model_type": ["llama"]}, "no model_type"),
+        ({"model_type": "someone--else"}, "no remote code"),
+    ],
+)
+def test_a_config_that_would_take_minutes_or_code_is_refused(changed: dict, said: str):
+    with pytest.raises(InputError, match=said):
+        HuggingFace(json.dumps({**LLAMA, **changed}))
+
+
+def test_sizes_are_known_before_anything_is_allocated():
+    model = HuggingFace(json.dumps({**LLAMA, "intermediate_size": 10**12}))
+    assert model.specs(DIMS)["model.layers.0.mlp.up_proj.weight"].shape == (10**12, 16)
+    tables = {"model_type": "gpt_neo", "max_position_embeddings": 10**6, "attention_types": [[["global"], 1]]}
+    sizes = {"hidden_size": 16, "num_layers": 1, "num_heads": 2, "tie_word_embeddings": False}
+    with pytest.raises(InputError, match="tables of 1,000,0"):
+        HuggingFace(json.dumps({**sizes, **tables})).specs(DIMS)
+
+
+def test_the_network_is_not_reached_nor_remote_code_executed(tmp_path: Path):
+    folder = Path(written(tmp_path / "sent", auto_map={"AutoModelForCausalLM": "evil.Evil"}, name_or_path="a/b"))
+    (folder / "evil.py").write_text("raise SystemExit('executed')")
+    code = f"""
+import socket
+def refuse(*_, **__):
+    raise SystemExit("the network was asked")
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+import huggingface_hub  # as in a notebook that was online before
+from icecore import train
+from icecore.tasks import Needle
+from icecore.models import HuggingFace
+task = Needle(max_pairs=2, values=4, vocabulary=12, test_size=20)
+train(task, HuggingFace({str(folder)!r}), steps=1, batch=4, warmup_steps=1, device="cpu")
+"""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
 
 
 def test_a_soft_cap_after_the_body_is_refused():

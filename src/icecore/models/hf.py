@@ -13,11 +13,20 @@ from torch import Tensor, nn
 
 from icecore.errors import InputError, in_one_line, require, require_choices
 from icecore.models.base import Model, ModelDims, Parameters, ParameterSpec
-from icecore.models.hf_config import config_from, digest_of, resolved, weight_files
+from icecore.models.hf_config import (
+    config_from,
+    digest_of,
+    offline,
+    offline_transformers,
+    resolved,
+    tensors_in,
+    weight_files,
+)
 from icecore.seeding import make_generator
 
 PREFIX = "hf:"
 BASE_WIDTH = 1024  # `matched` has the gain of this width
+MOST_TABLES = 2**32  # bytes of masks and angles, which no parameter needs
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class HuggingFace(Model):
         return self.architecture_of(self.config)
 
     def specs(self, dims: ModelDims) -> dict[str, ParameterSpec]:
-        network = network_of(self.config, dims, "cpu")
+        network = outline_of(self.config, dims)
         roles = roles_of(network)
         shapes = {name: tuple(value.shape) for name, value in network.named_parameters()}
         return {
@@ -122,7 +131,8 @@ def run(model: HuggingFace, parameters: Parameters, tokens: Tensor) -> tuple[Ten
     seen: list[Tensor] = []
     handle = network.get_output_embeddings().register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
     try:
-        logits = torch.func.functional_call(network, dict(parameters), (tokens,), {"use_cache": False}).logits
+        with offline():
+            logits = torch.func.functional_call(network, dict(parameters), (tokens,), {"use_cache": False}).logits
     finally:
         handle.remove()
     require(
@@ -150,8 +160,6 @@ def positions_in(model: HuggingFace, parameters: Parameters) -> int:
 
 def build(text: str, dims: ModelDims) -> Any:
     """Return the network with transformers' initial values, for this vocabulary and number of positions."""
-    from icecore.models.hf_config import offline_transformers
-
     values = json.loads(text)
     config = config_from(values)
     for name, needed, what in (
@@ -168,7 +176,9 @@ def build(text: str, dims: ModelDims) -> Any:
         if name == "vocab_size" or (has is None and getattr(config, key, None) is not None):
             setattr(config, key, needed)
     try:
-        made = offline_transformers().AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        auto = offline_transformers().AutoModelForCausalLM
+        with offline():
+            made = auto.from_config(config, attn_implementation="eager", trust_remote_code=False)
     except ImportError as error:
         raise InputError(f"{config.model_type} needs a package that is not here ({in_one_line(error)})") from None
     except Exception as error:  # whatever the network's own code raises
@@ -183,6 +193,16 @@ def build(text: str, dims: ModelDims) -> Any:
 
 
 @functools.lru_cache(maxsize=8)
+def outline_of(text: str, dims: ModelDims) -> Any:
+    """Return a network that takes no memory: its names, shapes and modules. Raise if its tables would take much."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network = build(text, dims)
+    tables = sum(value.nbytes for value in network.buffers())
+    require(tables <= MOST_TABLES, f"the network has tables of {tables:,} bytes: lower its number of positions")
+    return network
+
+
+@functools.lru_cache(maxsize=8)
 def network_of(text: str, dims: ModelDims, device: str) -> Any:
     """Return a network to run with other parameters: only its code and buffers count."""
     with torch.random.fork_rng(devices=[]):
@@ -192,7 +212,7 @@ def network_of(text: str, dims: ModelDims, device: str) -> Any:
 
 @functools.lru_cache(maxsize=8)
 def roles_by_name(text: str) -> dict[str, str]:
-    return roles_of(network_of(text, ModelDims(8, 8), "cpu"))
+    return roles_of(outline_of(text, ModelDims(8, 8)))
 
 
 def names_of_output(text: str) -> tuple[str, str]:
@@ -234,20 +254,18 @@ def is_transposed(network: nn.Module, name: str) -> bool:
 
 def loaded(model: HuggingFace, dims: ModelDims) -> dict[str, Tensor]:
     """Return the folder's weights, with the first rows of vocabulary and positions that the task needs."""
-    from icecore.models.hf_config import offline_transformers
-
-    network = network_of(model.config, dims, "cpu")
+    outline = outline_of(model.config, dims)
+    tensors = tensors_in(weight_files(model.folder or ""))
     try:
-        full, info = offline_transformers().AutoModelForCausalLM.from_pretrained(
-            model.folder,
-            config=config_from(json.loads(model.config)),
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            attn_implementation="eager",
-        )
-    except Exception as error:  # whatever reading a foreign folder raises
+        with offline():
+            full, info = type(outline).from_pretrained(
+                None,
+                config=config_from(json.loads(model.config)),
+                state_dict=tensors,
+                output_loading_info=True,
+                attn_implementation="eager",
+            )
+    except Exception as error:  # whatever reading foreign weights raises
         raise InputError(f"the weights in {model.folder} do not load ({in_one_line(error)}); save them again") from None
     missing = set(info["missing_keys"])
     output, _ = names_of_output(model.config)
@@ -257,5 +275,5 @@ def loaded(model: HuggingFace, dims: ModelDims) -> dict[str, Tensor]:
         values[output] = values[token].clone()
         missing.remove(output)
     require(not missing, f"the weights in {model.folder} lack {', '.join(sorted(missing)[:3])}: save them again")
-    shapes = {name: tuple(value.shape) for name, value in network.named_parameters()}
+    shapes = {name: tuple(value.shape) for name, value in outline.named_parameters()}
     return {name: values[name][tuple(map(slice, shape))].clone() for name, shape in shapes.items()}

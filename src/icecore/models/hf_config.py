@@ -1,23 +1,46 @@
 """Read `hf:CONFIG`: a config class of transformers, or a folder with a config.json. No network, no remote code."""
 
+import contextlib
+import difflib
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import safetensors
+from torch import Tensor
+
 from icecore.errors import InputError, in_one_line, require, unknown_name
+from icecore.models.base import MOST as MOST_OF_MODEL
 from icecore.models.huggingface import import_transformers
+from icecore.store.reading import MOST_JSON, open_regular, read_regular, require_regular
 
 UNSAID = ("transformers_version", "_name_or_path", "architectures", "dtype", "use_cache", "auto_map", "id2label")
 SIZES = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
 OF_TASK = ("vocab_size", "max_position_embeddings")  # set by the task, unless the config says them
+COUNTED = ("layer", "block", "depth", "expert", "codebook", "label")  # in keys of numbers of modules
+MOST_COUNTED = MOST_OF_MODEL["layers"]  # more are made for minutes, before their size is known
+REMOTE = ("auto_map",)  # names code to download
 
 
 def offline_transformers() -> Any:
-    """Import transformers, which then never asks the network."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    """Import transformers, which then asks the network for nothing, not for kernels either."""
+    os.environ["HF_HUB_OFFLINE"], os.environ["USE_HUB_KERNELS"] = "1", "NO"
     return import_transformers()
+
+
+@contextlib.contextmanager
+def offline() -> Iterator[None]:
+    """Keep the network out while the block runs, also if the user imported transformers before."""
+    import huggingface_hub.constants as constants
+
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def resolved(spec: str, sizes: dict[str, int | None]) -> str:
@@ -31,7 +54,7 @@ def resolved(spec: str, sizes: dict[str, int | None]) -> str:
         path = Path(spec)
         path = path / "config.json" if path.is_dir() else path
         require(path.is_file(), f"there is no {path}; give hf: and a config class, such as hf:LlamaConfig, or a folder")
-        values = parsed(path.read_text(encoding="utf-8"), str(path))
+        values = parsed(read_regular(path, MOST_JSON).decode("utf-8", errors="replace"), str(path))
     config = config_from(values)
     for name, size in sizes.items():
         found = getattr(config, SIZES[name], None)
@@ -57,7 +80,8 @@ def parsed(text: str, where: str) -> dict[str, Any]:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not JSON ({in_one_line(error)}); fix it and try again") from None
-    require(isinstance(values, dict) and "model_type" in values, f"{where} has no model_type: it is no model's config")
+    is_config = isinstance(values, dict) and isinstance(values.get("model_type"), str)
+    require(is_config, f"{where} has no model_type: it is no model's config")
     return values
 
 
@@ -90,21 +114,43 @@ def config_from(values: dict[str, Any]) -> Any:
     transformers = offline_transformers()
     kind = values["model_type"]
     if kind not in transformers.CONFIG_MAPPING:
-        raise unknown_name(
-            "model_type of transformers, which has no remote code here", str(kind), transformers.CONFIG_MAPPING
-        )
+        close = difflib.get_close_matches(kind, list(transformers.CONFIG_MAPPING), n=5, cutoff=0.5)
+        raise unknown_name("model_type of transformers, which has no remote code here", kind, [*close, "..."])
     made = transformers.CONFIG_MAPPING[kind]
     require(
         made in transformers.AutoModelForCausalLM._model_mapping,
         f"{made.__name__} is not of a causal language model: choose one, such as LlamaConfig",
     )
+    require_counts(values)
+    require(
+        values.get("quantization_config") is None,
+        "its weights are quantized, and a body has plain ones: drop quantization_config from config.json",
+    )
     try:
-        config = made.from_dict({key: value for key, value in values.items() if key != "auto_map"})
+        config = made.from_dict(without_remote_code(values))
     except Exception as error:  # whatever the config's own checks raise
         raise InputError(f"{made.__name__} refuses the config ({in_one_line(error)}); fix it and try again") from None
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):  # a padding row would not train
         setattr(config, name, None)
     return config
+
+
+def require_counts(values: Any) -> None:
+    """Raise for a config with so many layers or labels that making them would take minutes."""
+    for key, value in values.items() if isinstance(values, dict) else ():
+        is_count = type(value) is int and any(word in key for word in COUNTED)
+        require(
+            not is_count or value <= MOST_COUNTED,
+            f"the config has {key} {value}, and a body has at most {MOST_COUNTED:,}: lower it in config.json",
+        )
+        require_counts(value)
+
+
+def without_remote_code(values: Any) -> Any:
+    """Return the config without the keys that name code to download, in nested configs too."""
+    if not isinstance(values, dict):
+        return values
+    return {key: without_remote_code(value) for key, value in values.items() if key not in REMOTE}
 
 
 def weight_files(spec: str) -> list[Path]:
@@ -126,7 +172,29 @@ def digest_of(files: list[Path]) -> str:
     """Return a hash of the files' contents; nothing for no files."""
     digest = hashlib.sha256()
     for path in files:
-        with path.open("rb") as file:
+        with opened(path), os.fdopen(open_regular(path), "rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()[:16] if files else ""
+
+
+def tensors_in(files: list[Path]) -> dict[str, Tensor]:
+    """Return the tensors of all files. An index beside them is not read: it may lead out of the folder."""
+    found: dict[str, Tensor] = {}
+    for path in files:
+        with opened(path) as file:
+            for name in file.keys():  # noqa: SIM118 (not a dict)
+                require(name not in found, f"two files of {path.parent} hold {name}: remove one of them")
+                found[name] = file.get_tensor(name)
+    return found
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a file of weights, whose header must fit its size."""
+    try:
+        require_regular(path)
+        with safetensors.safe_open(path, framework="pt") as file:
+            yield file
+    except (OSError, safetensors.SafetensorError) as error:
+        raise InputError(f"{path} holds no weights ({error}); save them again, with save_pretrained") from error
