@@ -105,6 +105,7 @@ def test_precisions_are_not_mixed(tmp_path):
 
 def test_claims_as_json_and_markdown(tmp_path, capsys):
     at = ["--results", str(tmp_path)]
+    (tmp_path / "runs.jsonl").touch()
     assert main(["claims", "table9", *at, "--json"]) == 0
     claims = json.loads(capsys.readouterr().out.splitlines()[-1])["claims"]
     assert [claim["verdict"] for claim in claims] == ["not run"] * 6

@@ -87,9 +87,14 @@ def claims_command(
 
 
 def require_results(folder: Path, scale: ScaleName) -> None:
-    """Raise unless the folder exists: without it, all claims would be "not run"."""
+    """Raise unless the folder holds records: without them, all claims would be "not run"."""
+    from icecore.store import INSIDE
+    from icecore.store.records import NAME
+
     way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
     require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
+    has_records = any((folder / name).exists() for name in (NAME, INSIDE))
+    require(has_records, f"there are no records in {folder}: {folder / NAME} is missing; {way_out}")
 
 
 def merge_command(
