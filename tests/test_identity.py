@@ -13,6 +13,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import Records
+from icecore.training import RunConfig
 from icecore.training.identity import name_of
 
 whole = pytest.fixture(scope="module")(train_whole)
@@ -173,3 +174,13 @@ def test_ten_million_seeds_are_one_line(whole, tmp_path, capsys):
     run = with_config(copied(whole, tmp_path), lambda config: config.update(seeds=list(range(10**7))))
     said = refusal(capsys, "evaluate", run)
     assert len(said) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("data_seed", {"a": 1}), ("data_seed", True), ("steps", True), ("lr", True)]
+)
+def test_settings_of_another_type_are_refused(whole, name, value):
+    config = json.loads((whole.path / "config.json").read_text())
+    (config if name in config else config["optimization"])[name] = value
+    with pytest.raises(InputError, match=f"{name} must be a"):
+        RunConfig.from_json(config)

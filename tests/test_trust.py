@@ -91,6 +91,11 @@ def test_code_that_came_with_a_run_is_refused_and_named(whole, tmp_path, capsys,
     assert f"read it, with less {run / f'{kind}.py'}; if you trust it, add --trust" in said
 
 
+def test_the_command_to_read_it_can_be_copied(whole, tmp_path, capsys):
+    run = as_sent(whole, tmp_path / "; touch EXECUTED")
+    assert f"with less '{run / 'task.py'}'; if" in refusal(capsys, "evaluate", run)
+
+
 @pytest.mark.parametrize("kind", CODE)
 def test_python_refuses_code_that_came_with_a_run(whole, tmp_path, kind):
     run = as_sent(whole, tmp_path, kind)

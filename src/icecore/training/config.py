@@ -70,6 +70,7 @@ class RunConfig:
             f"seeds must be whole numbers of at least 0, got {list(self.seeds)[:5]}",
         )
         require(len(set(self.seeds)) == len(self.seeds), f"seeds must differ, got {list(self.seeds)}")
+        require(type(self.data_seed) is int, f"data_seed must be a whole number, got {self.data_seed!r}")
         require_positions(self.dims.n_positions)
         require(
             self.dims.n_positions >= self.task.max_length,

@@ -1,5 +1,6 @@
 """Code that came with a run: executed only if this user trained with it here, or says so."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ def checked_code(source: object, kind: str, path: Path, trust: bool) -> RunCode:
     if not trust and not is_trusted(digest):
         raise InputError(
             f"{path} is Python code that came with the run, and you did not train with it here (SHA-256 {digest}): "
-            f"read it, with less {path}; if you trust it, add --trust (in Python: trust=True)"
+            f"read it, with less {shlex.quote(str(path))}; if you trust it, add --trust (in Python: trust=True)"
         )
     return RunCode(text, path)
 

@@ -24,12 +24,13 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for field in ("steps", "batch", "warmup_steps"):
             value = getattr(self, field)
-            require(isinstance(value, int), f"{field} must be a whole number, got {value!r}")
+            require(type(value) is int, f"{field} must be a whole number, got {value!r}")
             require(value <= MOST, f"{field} must be at most {MOST:,}, got {value}")
             require(value >= 1 or field == "warmup_steps", f"{field} must be at least 1, got {value}")
         for field in ("lr", "weight_decay", "warmup_steps", "clip"):
             value = getattr(self, field)
-            require(isinstance(value, int | float), f"{field} must be a number, got {value!r}")
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            require(is_number, f"{field} must be a number, got {value!r}")
             require(math.isfinite(value) and value >= 0, f"{field} must be at least 0 and finite, got {value}")
         require(self.clip > 0, f"clip must be above 0, got {self.clip}; a large value, such as 1e9, disables it")
         require_choices(self)
