@@ -54,6 +54,12 @@ def claims_command(
         help="Like --grid, with a row for every preset that was run and has other settings.",
         rich_help_panel=OUTPUT_PANEL,
     ),
+    predictions: bool = typer.Option(
+        False,
+        "--predictions",
+        help="What was predicted of the preset reconstructed before its runs, beside their outcome.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ) -> None:
     """Show the paper's numbers beside ours, from stored results.
 
@@ -61,13 +67,19 @@ def claims_command(
 
     icecore claims --summary
     icecore claims table1 --grid
+    icecore claims --predictions
     icecore claims table1 table2 --csv > claims.csv
 
     Nothing is trained; icecore reproduce trains missing runs. Without a NAME, all tables and figures are shown.
     """
     if preset is not None:
         require_preset(preset)
-    require(summary + grid + by_preset <= 1, "--summary, --grid and --by-preset are three tables: choose one of them")
+    require(
+        summary + grid + by_preset + predictions <= 1,
+        "--summary, --grid, --by-preset and --predictions are four tables: choose one of them",
+    )
+    is_fixed = scale is ScaleName.paper and preset is None and not names
+    require(not predictions or is_fixed, "--predictions shows one table: drop NAME, --scale and --preset")
     require(not by_preset or preset is None, "--by-preset shows every preset: drop --preset")
     if by_preset and (names or ["all"]) == ["all"]:
         names = ["table1", "table2", "table9", "fig7"]
@@ -78,7 +90,9 @@ def claims_command(
     require_results(folder, scale)
     chosen = format_of(markdown, csv)
     with remembered_settings():
-        if summary:
+        if predictions:
+            show_predictions(folder, json, chosen)
+        elif summary:
             show_summary(wanted, scale, preset, folder, json, chosen)
         elif by_preset:
             show_presets(wanted, scale, folder, json, chosen)
@@ -195,6 +209,17 @@ def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, 
         print_json({name: {"headings": table.headings, "rows": table.rows} for name, table in tables.items()})
         return
     for table in tables.values():
+        print_table(table, format)
+
+
+def show_predictions(results: Path, json: bool, format: Format) -> None:
+    from icecore.paper.outcomes import outcomes
+    from icecore.store.records import Records
+
+    table = outcomes(Records(results, warn), "Predictions of the preset reconstructed: within the tolerance or outside")
+    if json:
+        print_json({"predictions": table.records()})
+    else:
         print_table(table, format)
 
 

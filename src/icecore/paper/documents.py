@@ -12,6 +12,7 @@ from icecore.paper import EXPERIMENTS, claims_of
 from icecore.paper.differences import unexplained
 from icecore.paper.directions import directions_table
 from icecore.paper.grid import grid_of, preset_grid_of
+from icecore.paper.outcomes import outcomes
 from icecore.paper.settings import remembered_settings
 from icecore.paper.summary import side_by_side, summary_of
 from icecore.reporting.bench_tables import bench_table
@@ -82,6 +83,9 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name == "presets":
         names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
         return side_by_side(names, "paper", Records(results)).markdown()
+    if name == "predictions":
+        table = outcomes(Records(results))
+        return "\n\n".join([table.markdown(), *(f"{note[0].upper()}{note[1:]}." for note in table.notes)])
     if name == "text":
         return text_table(Records(results))
     if name == "directions":
@@ -89,7 +93,7 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name.startswith("bench/"):
         return bench_table(read_json(results / name)["rows"]).markdown()
     if name not in EXPERIMENTS:
-        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "presets", "directions"])
+        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "presets", "predictions", "directions"])
     return results_table(name, results)
 
 
