@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from icecore.paper.cells import PaperCell, Variation
-from icecore.paper.differences import confirmed_for, explains, percentages, reasons_for
+from icecore.paper.differences import Matches, confirmed_for, explains, percentages, reasons_for
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import LAPTOP_LINE, KnownReason, Number
@@ -34,27 +34,50 @@ def accuracy_claims(
     known: Mapping[CellName, KnownReason] | None = None,
 ) -> list[Claim]:
     """Return a claim per number the paper prints; if it prints none, a claim per cell."""
+    wanted, found = measured_claims(experiment, evidence, printed)
+    differing = differing_cells(experiment, evidence, wanted, found)
+    matches = [(cell.name, matching(number, changed)) for _, number, cell, changed in differing]
+    for place, number, cell, changed in differing:
+        reason, precisions = (known or {}).get(cell.name), evidence.precisions(cell)
+        confirmed = confirmed_for(experiment.name, found[place].cell, cell.name, matches)
+        notes = reasons_for(number, reason, evidence.preset, precisions, changed, confirmed)
+        found[place] = replace(found[place], explanation="; ".join(notes))
+    return strictly_judged(found)
+
+
+def matches_of(experiment: Experiment, evidence: Evidence, printed: Sequence[Number]) -> Matches:
+    """Return the cells whose numbers differ, each with the changes that give the paper's number."""
+    differing = differing_cells(experiment, evidence, *measured_claims(experiment, evidence, printed))
+    return [(cell.name, matching(number, changed)) for _, number, cell, changed in differing]
+
+
+Wanted = list[tuple[Number | None, PaperCell]]
+Differing = list[tuple[int, Number, PaperCell, dict[Variation, Precisions]]]  # the place among the claims comes first
+
+
+def measured_claims(
+    experiment: Experiment, evidence: Evidence, printed: Sequence[Number]
+) -> tuple[Wanted, list[Claim]]:
     cells = {cell.name: cell for cell in experiment.of(evidence)}
-    wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
+    wanted: Wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
     found = [
         over_data_seeds(
             claim_of(experiment, cell, number, evidence.scale, evidence.precisions(cell)), cell, number, evidence
         )
         for number, cell in wanted
     ]
-    if evidence.scale == "paper":
-        differing = [
-            (place, number, cell, changed_runs(experiment, cell, evidence))
-            for place, (number, cell) in enumerate(wanted)
-            if number is not None and found[place].verdict == "differs"
-        ]
-        matches = [(cell.name, matching(number, changed)) for _, number, cell, changed in differing]
-        for place, number, cell, changed in differing:
-            reason, precisions = (known or {}).get(cell.name), evidence.precisions(cell)
-            confirmed = confirmed_for(experiment.name, found[place].cell, cell.name, matches)
-            notes = reasons_for(number, reason, evidence.preset, precisions, changed, confirmed)
-            found[place] = replace(found[place], explanation="; ".join(notes))
-    return strictly_judged(found)
+    return wanted, found
+
+
+def differing_cells(experiment: Experiment, evidence: Evidence, wanted: Wanted, found: Sequence[Claim]) -> Differing:
+    """Return the numbers that differ, with the records of their variations; at a laptop's scale none."""
+    if evidence.scale != "paper":
+        return []
+    return [
+        (place, number, cell, changed_runs(experiment, cell, evidence))
+        for place, (number, cell) in enumerate(wanted)
+        if number is not None and found[place].verdict == "differs"
+    ]
 
 
 def over_data_seeds(claim: Claim, cell: PaperCell, number: Number | None, evidence: Evidence) -> Claim:

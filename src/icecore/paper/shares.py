@@ -1,11 +1,11 @@
 """Claims about shares of variance, for Tables 4, 5 and 7, and the choices the paper leaves open."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from icecore.paper.cells import Variation
-from icecore.paper.differences import confirmed_for, explains, share_reasons
+from icecore.paper.differences import Matches, confirmed_for, explains, share_reasons
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import Tolerance
@@ -69,8 +69,16 @@ def shares(rows: Mapping[CellName, Sequence[float]]) -> list[Share]:
     ]
 
 
-def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[Share]) -> list[Claim]:
-    """Return a claim per share; the explanation of a difference gives the share under each variation."""
+def share_claims(
+    experiment: Experiment,
+    evidence: Evidence,
+    printed: Sequence[Share],
+    elsewhere: Callable[[], Matches] = tuple,
+) -> list[Claim]:
+    """Return a claim per share; the explanation of a difference gives the share under each variation.
+
+    A change that also gives the paper's number in a cell `elsewhere`, in another table, counts as confirmed.
+    """
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     found: list[Claim] = []
     differing: dict[int, dict[Variation, list[float]]] = {}
@@ -83,10 +91,11 @@ def share_claims(experiment: Experiment, evidence: Evidence, printed: Sequence[S
                 for variation in experiment.changed(cell, evidence)
             }
         found.append(replace(claim, null=null_of(share, printed)))
-    matches = [
+    matches: list[tuple[CellName, Sequence[str]]] = [
         (printed[place].cell, [one.change for one, values in changed.items() if explains(values, printed[place])])
         for place, changed in differing.items()
     ]
+    matches += elsewhere() if differing else ()
     for place, changed in differing.items():
         confirmed = confirmed_for(experiment.name, found[place].cell, printed[place].cell, matches)
         notes = share_reasons(printed[place], found[place].n, changed, confirmed)

@@ -3,7 +3,10 @@
 SOURCE: Zhong & Andreas, NeurIPS 2024, medians in %; memorization at width 128.
 """
 
+from icecore.paper import table1, table2
+from icecore.paper.accuracy import matches_of
 from icecore.paper.cells import PaperCell
+from icecore.paper.differences import Matches
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.scales import Scale
@@ -44,8 +47,17 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
     return analyzed(scale, preset, TASKS, 1024) + memorizers
 
 
+def accuracy_matches(evidence: Evidence) -> Matches:
+    """Return the cells of Tables 1 and 2 that differ, each with the changes that give the paper's number."""
+    return [
+        match
+        for table, printed in ((table1.TABLE1, table1.NUMBERS), (table2.TABLE2, table2.NUMBERS))
+        for match in matches_of(table, evidence, printed)
+    ]
+
+
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    return share_claims(experiment, evidence, SHARES)
+    return share_claims(experiment, evidence, SHARES, lambda: accuracy_matches(evidence))
 
 
 TABLE4 = Experiment("table4", "variance explained by 10 directions, width 1024 (memorization 128)", cells, claims)

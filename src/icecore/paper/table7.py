@@ -5,7 +5,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.scales import Scale
 from icecore.paper.shares import share_claims, shares
-from icecore.paper.table4 import TASKS, analyzed
+from icecore.paper.table4 import TASKS, accuracy_matches, analyzed
 from icecore.reporting.claim import Claim
 from icecore.sweeps.names import CellName
 
@@ -26,7 +26,7 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
-    return share_claims(experiment, evidence, SHARES)
+    return share_claims(experiment, evidence, SHARES, lambda: accuracy_matches(evidence))
 
 
 TABLE7 = Experiment("table7", "variance explained by 10 directions, width 512", cells, claims)
