@@ -1,14 +1,15 @@
 """`icecore compare --lr A,B`: each cell's rate is chosen on items that are neither trained on nor test items."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from icecore.cli import main
+from icecore.errors import InputError
 from icecore.seeding import make_generator
-from icecore.sweeps.rates import without_validation
-from icecore.tasks import Batch, Memorization, ModularAddition, Needle, Task
+from icecore.tasks import Batch, Language, Memorization, ModularAddition, Needle, Task
 
 NEEDLE = Needle(max_pairs=2, values=4, vocabulary=12, test_size=40)
 
@@ -18,8 +19,8 @@ def items_of(task: Task, batch: Batch) -> set:
 
 
 def test_validation_items_are_neither_trained_on_nor_tested():
-    reduced, items = without_validation(NEEDLE)
-    validation = items_of(NEEDLE, items)
+    reduced = NEEDLE.without_validation()
+    validation = items_of(NEEDLE, NEEDLE.validation_set())
     trained = items_of(NEEDLE, reduced.sample(4_000, make_generator(0, "train")))
     assert validation
     assert not validation & items_of(NEEDLE, NEEDLE.test_set())
@@ -29,13 +30,28 @@ def test_validation_items_are_neither_trained_on_nor_tested():
 
 def test_a_finite_task_holds_out_training_items():
     task = ModularAddition(modulus=11)
-    reduced, items = without_validation(task)
-    kept, validation = reduced.train_set(), items_of(task, items)
+    kept, validation = task.without_validation().train_set(), items_of(task, task.validation_set())
     assert kept is not None
     assert len(validation) == len(task.train_items()) // 10
     assert items_of(task, kept) | validation == set(task.train_items())
     assert not items_of(task, kept) & validation
-    assert without_validation(Memorization(keys=4))[0] == Memorization(keys=4)
+    assert Memorization(keys=4).without_validation() == Memorization(keys=4)
+
+
+def test_validation_items_are_no_test_items_where_training_keeps_those():
+    """With the preset unfiltered, test items are in the training data; the reduced task drops both."""
+    task = replace(NEEDLE, test_items_in_stream=True)
+    reduced, validation = task.without_validation(), items_of(task, task.validation_set())
+    trained = items_of(task, reduced.sample(4_000, make_generator(0, "train")))
+    test = items_of(task, task.test_set())
+    assert items_of(task, task.sample(4_000, make_generator(0, "train"))) & test
+    assert not validation & test
+    assert not trained & (validation | test)
+
+
+def test_language_says_why_it_has_no_validation_items():
+    with pytest.raises(InputError, match="language has no validation items beside its test windows"):
+        Language().validation_set()
 
 
 def test_compare_chooses_shows_and_remembers_the_rate(tmp_path: Path, capsys: pytest.CaptureFixture):

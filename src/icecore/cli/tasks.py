@@ -14,6 +14,8 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from icecore.tasks import Task
 
+TRIVIAL = 0.99  # accuracy of a lazy rule from which on a task shows nothing more
+
 
 def command(
     context: typer.Context,
@@ -32,7 +34,8 @@ def command(
     icecore tasks --check my_task.py:MyTask
 
     A baseline is the accuracy of a simple rule that needs no learning, mostly measured on the test items. Only accuracy
-    above it is evidence of learning.
+    above it is evidence of learning. For one task, icecore also fits lazy rules to training items and scores them on
+    the test items: the most frequent answer by position, by last tokens, by the symbols read so far.
     """
     from icecore.tasks import TASKS, find_task
 
@@ -53,14 +56,15 @@ def command(
                 ", ".join(row["presets"]),
                 f"{row['vocab_size']:,}",
                 str(row["max_length"]),
+                str(row["difficulty"]["setting"]) if row["difficulty"] else "",
                 baselines_in_words(row["baselines"]),
             )
             for row in descriptions
         ]
-        headings = ("task", "version", "presets", "vocabulary", "length", "baselines")
+        headings = ("task", "version", "presets", "vocabulary", "length", "difficulty", "baselines")
         title = "Tasks with the preset 'released'; baselines are rules that need no learning"
-        print_table(Table(title, headings, rows, (headings[0], "presets", headings[-1])))
-        say("\nicecore tasks TASK shows a task's example and settings.")
+        print_table(Table(title, headings, rows, (headings[0], "presets", *headings[-2:])))
+        say("\nicecore tasks TASK shows a task's example, settings, sensitivity and lazy rules.")
 
 
 def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -> dict:
@@ -74,6 +78,7 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
             "presets": list(task.presets),
             "vocab_size": task.vocab_size,
             "max_length": task.max_length,
+            "difficulty": difficulty_of(task),
             "baselines": task.baselines(),
         }
     except (Exception, SystemExit) as error:  # a user's task may raise anything
@@ -82,6 +87,12 @@ def describe(task_class: "type[Task]", settings: dict[str, str] | None = None) -
         raise InputError(
             f"{task_class.__name__} fails ({in_one_line(error)}); see icecore tasks --check FILE.py:CLASS"
         ) from error
+
+
+def difficulty_of(task: "Task") -> dict | None:
+    if task.difficulty_setting is None:
+        return None
+    return {"setting": task.difficulty_setting, "value": task.difficulty, "suggested": list(task.difficulties)}
 
 
 def baselines_in_words(baselines: dict[str, float]) -> str:
@@ -95,9 +106,11 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     from icecore.tasks.rejection import what_is_rejected
 
     description = describe(task_class, settings)
-    rejected = None if task_class.name == "language" else what_is_rejected(make_task(task_class, settings=settings))
+    task = make_task(task_class, settings=settings)
+    rejected = None if task_class.name == "language" else what_is_rejected(task)
+    measured = measurements(task)
     if json:
-        print_json(description)
+        print_json(description | measured)
         return
     say(f"{description['name']}, version {description['version']}\n")
     say(inspect.getdoc(task_class), end="\n\n")
@@ -115,8 +128,54 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
     say(f"\nwith {given or ('the defaults' if 'default' in presets else 'the preset released')}:")
     say(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
     say(f"baselines: {baselines_in_words(description['baselines'])}")
+    if description["difficulty"] is not None:
+        suggested = ", ".join(map(str, description["difficulty"]["suggested"]))
+        flag = description["difficulty"]["setting"].replace("_", "-")
+        say(f"difficulty: --{flag}, such as {suggested}" if suggested else f"difficulty: --{flag}")
     if rejected is not None:
         say(rejected)
+    say_measurements(task, measured)
+
+
+def measurements(task: "Task") -> dict:
+    """Return what is measured on random items: theory coordinates and lazy rules."""
+    from icecore.tasks import Task
+    from icecore.tasks.lazy import lazy_rules
+    from icecore.tasks.sensitivity import measure_sensitivity
+    from icecore.user_code import reraise_user_error
+
+    with reraise_user_error(f"{task.name} fails"):
+        coordinates = task.coordinates()
+        sensitivity = None if type(task).solve is Task.solve else measure_sensitivity(task)._asdict()
+        rules = {rule.name: rule.accuracies for rule in lazy_rules(task)}
+    return {
+        "coordinates": None if coordinates is None else coordinates._asdict(),
+        "sensitivity": sensitivity,
+        "lazy_rules": rules,
+    }
+
+
+def say_measurements(task: "Task", measured: dict) -> None:
+    """Print theory coordinates, and lazy rules as a table."""
+    coordinates, sensitivity, rules = measured["coordinates"], measured["sensitivity"], measured["lazy_rules"]
+    found = []
+    if sensitivity is not None:
+        most = "" if sensitivity["most"] < 1.01 * sensitivity["mean"] else f", at most {sensitivity['most']:.1f}"
+        found.append(f"sensitivity {sensitivity['mean']:.1f}{most} (symbols whose change changes an answer token)")
+    if coordinates is not None:
+        found += [f"{key.replace('_', ' ')} {value}" for key, value in coordinates.items() if value is not None]
+    if found:
+        say(f"coordinates: {', '.join(found)}")
+    if task.no_lazy_rules is not None:
+        say(f"no lazy rules: {task.no_lazy_rules}")
+        return
+    headings = ("rule", *(name.replace("_", " ") for name in next(iter(rules.values()))))
+    rows = [(name.replace("_", " "), *(f"{value:.4f}" for value in each.values())) for name, each in rules.items()]
+    say()
+    print_table(Table("Lazy rules, fitted on training items, scored on the test items", headings, rows, ("rule",)))
+    strongest, accuracies = next(iter(rules.items()))
+    if accuracies["accuracy"] >= TRIVIAL:
+        say(f"the rule '{strongest.replace('_', ' ')}' solves this task: a model that does so shows nothing more")
 
 
 def check_one(context: typer.Context, spec: str, json: bool) -> None:
@@ -134,11 +193,13 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
             if finding.problem is not None:
                 say(f"     {finding.problem}")
     problems = [finding.problem for finding in findings if finding.problem is not None]
+    measured = {} if problems else measurements(make_task(task_class))
     if json:
         print_json(
             {
                 "ok": not problems,
                 "findings": [{"rule": finding.rule, "problem": finding.problem} for finding in findings],
+                **measured,
             }
         )
     if problems:
@@ -146,6 +207,8 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
         raise InputError(f"{spec} breaks the contract: {problems[0]}{others}")
     if not json:
         say(f"{spec} meets the contract.")
-        rejected = what_is_rejected(make_task(task_class))
+        task = make_task(task_class)
+        rejected = what_is_rejected(task)
         if rejected is not None:
             say(rejected)
+        say_measurements(task, measured)

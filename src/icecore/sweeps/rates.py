@@ -6,22 +6,14 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from icecore.errors import InputError, require
-from icecore.seeding import make_generator
 from icecore.store import read_json, write_json
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.comparison import Seeds, precision_of
 from icecore.sweeps.runner import Job, train_population
-from icecore.tasks import Batch, Task
-from icecore.tasks.loading import setting_fields
 from icecore.training import ProgressCallback, evaluate, numbered
 
-MOST_ITEMS = 2_000
-SHARE = 10  # of a finite training set, one item in this many
 RATES = "rates"  # folder of the results, under `out`
 
 
@@ -32,33 +24,6 @@ class ChosenRate:
     cell: Cell
     lr: float
     accuracies: dict[float, float]
-
-
-def without_validation(task: Task) -> tuple[Task, Batch]:
-    """Return the task without its validation items, and these items.
-
-    Unlimited training data then lack them, and all test items. A finite training set lacks a tenth. Where nothing is
-    held out, as in memorization, they are its own items.
-    """
-    if task.test_split == "none":
-        return task, task.test_set()
-    train_set = task.train_set()
-    if train_set is None:
-        items = task.sample(min(MOST_ITEMS, len(task.test_set())), make_generator(0, "validation"))
-        held = Batch.concatenate([task.test_set(), items])
-        return changed(task, {"test_set": lambda _: held, "rejects_test_items": True}), items
-    order = torch.randperm(len(train_set), generator=make_generator(0, "validation"))
-    count = min(MOST_ITEMS, len(train_set) // SHARE)
-    require(count > 0, f"{task.name} has {len(train_set)} training items, too few to hold some out: give one --lr")
-    kept = train_set[order[count:].sort().values]
-    return changed(task, {"train_set": lambda _: kept}), train_set[order[:count]]
-
-
-def changed(task: Task, members: dict[str, Any]) -> Task:
-    """Return the task with these members instead of its own; it is not saved."""
-    kind = type(task)
-    made = type(kind.__name__, (kind,), {"__module__": kind.__module__, **members})
-    return made(**{field.name: getattr(task, field.name) for field in setting_fields(kind)})
 
 
 def choose_rates(
@@ -101,11 +66,11 @@ def median_at(
         is_right = isinstance(accuracy, list) and bool(accuracy) and all(isinstance(each, float) for each in accuracy)
         require(is_right, f"{path} is damaged: delete it, and the same command measures it again")
         return statistics.median(accuracy)
-    task, items = without_validation(cell.task)
-    job = Job(dataclasses.replace(at_rate, task=task), numbered(seeds))
+    job = Job(dataclasses.replace(at_rate, task=cell.task.without_validation()), numbered(seeds))
     try:
         run = train_population(job, None, device, computed, progress_of(job))
-        measured = evaluate(run.population, cell.task, items.to(run.population.device))
+        items = cell.task.validation_set().to(run.population.device)
+        measured = evaluate(run.population, cell.task, items)
         accuracy = measured["accuracy"]
     except InputError as error:
         if "not finite" not in str(error):

@@ -1,9 +1,11 @@
 """Tasks, one per file. To add one, write its file and add its class to `TASKS`."""
 
-from icecore.tasks.base import Batch, Item, Task, exact_match, token_accuracy
+from icecore.tasks.base import Coordinates, Task, exact_match, token_accuracy
+from icecore.tasks.batch import Batch, Item
 from icecore.tasks.decimal_addition import DecimalAddition
 from icecore.tasks.finite import PairTask
 from icecore.tasks.imitation import Imitation
+from icecore.tasks.ladder import LADDER
 from icecore.tasks.language import Language
 from icecore.tasks.loading import find_task, make_task
 from icecore.tasks.memorization import Memorization
@@ -23,12 +25,15 @@ TASKS: dict[str, type[Task]] = {
         Memorization,
         Imitation,
         Language,
+        *LADDER,
     )
 }
 
 __all__ = [
+    "LADDER",
     "TASKS",
     "Batch",
+    "Coordinates",
     "DecimalAddition",
     "Imitation",
     "Item",

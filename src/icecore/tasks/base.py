@@ -1,18 +1,20 @@
-"""Base class of tasks: items, batches, training data without test items, test set, baselines."""
+"""Base class of tasks: training data without test items, test set, baselines, difficulty."""
 
 import abc
+import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
-from jaxtyping import Bool, Float, Int64, Integer
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from icecore.errors import require
+from icecore.errors import InputError, require
 from icecore.seeding import make_generator
+from icecore.tasks.batch import Batch, Item, Rows
 from icecore.tasks.holdout import HeldOut
 
 MOST_DRAWS = 50  # limit, as a multiple of the expected draws; a task that needs more has too few items
@@ -20,79 +22,19 @@ MOST_DRAWS = 50  # limit, as a multiple of the expected draws; a task that needs
 WHERE = {"where": True}
 
 
-class Item(NamedTuple):
-    """One question with its answer, as token ids without padding."""
+class Coordinates(NamedTuple):
+    """Where theory places a task. The fourth coordinate is measured: `icecore.tasks.sensitivity`."""
 
-    prompt: tuple[int, ...]
-    answer: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Rows(abc.ABC):
-    """Right-padded sequences from position 0; `expand` turns them into a batch."""
-
-    tokens: Integer[Tensor, "batch seq"]
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    @abc.abstractmethod
-    def parts(self) -> tuple[Tensor, ...]:
-        """Return the tensors, each with the batch as its first axis."""
-
-    @abc.abstractmethod
-    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
-        """Return the indices of held-out sequences."""
-
-    @abc.abstractmethod
-    def expand(self, width: int, /) -> "Batch":
-        """Return the batch, `width` tokens wide."""
-
-
-@dataclass(frozen=True)
-class Batch(Rows):
-    """Right-padded sequences from position 0; the logits at a scored position predict its target.
-
-    Loss, accuracy and model read nothing after a sequence's last scored position.
-    """
-
-    tokens: Int64[Tensor, "batch seq"]
-    targets: Int64[Tensor, "batch seq"]  # the token predicted *at* this position; 0 where not scored
-    scored: Bool[Tensor, "batch seq"]
-    target_log_probs: Float[Tensor, "batch vocab"] | None = None  # circuit imitation only
-
-    def __getitem__(self, rows: slice | Tensor) -> "Batch":
-        return Batch(*(part[rows] for part in self.parts()))
-
-    def to(self, device: torch.device | str) -> "Batch":
-        return Batch(*(part.to(device) for part in self.parts()))
-
-    def parts(self) -> tuple[Tensor, ...]:
-        parts = (self.tokens, self.targets, self.scored)
-        return parts if self.target_log_probs is None else (*parts, self.target_log_probs)
-
-    def find(self, held_out: HeldOut) -> Int64[Tensor, " found"]:
-        return held_out.find(self.tokens, self.scored)
-
-    def expand(self, _width: int, /) -> "Batch":
-        return self
-
-    @staticmethod
-    def concatenate(batches: "Sequence[Batch]") -> "Batch":
-        return Batch(*map(torch.cat, zip(*(batch.parts() for batch in batches), strict=True)))
-
-    @property
-    def lengths(self) -> Int64[Tensor, " batch"]:
-        """Return the number of tokens read per sequence: up to the last scored position."""
-        positions = torch.arange(1, self.scored.shape[1] + 1, device=self.scored.device)
-        return (self.scored * positions).amax(dim=1)
+    rounds: int | None  # rounds of attention that suffice in theory; None if not known
+    symbols: int  # input symbols to be kept apart
+    circuit_class: str | None = None  # the smallest known one, as the items become longer
 
 
 class Task(abc.ABC):
     """Base class of a task. Subclass it as a frozen dataclass of its settings.
 
-    Define `name`, `vocab_size`, `max_length`, `draw` and `baselines`. By default, a test set is drawn and
-    dropped from the training data. For a fixed data set, override `train_set` as well.
+    Define `name`, `vocab_size`, `max_length` and `draw`. By default, a test set is drawn and dropped from the
+    training data. For a fixed data set, override `train_set` as well.
     """
 
     name: ClassVar[str]  # as on the command line
@@ -104,6 +46,9 @@ class Task(abc.ABC):
     # rejected: draws may contain test items, `sample` drops them; separate: draws never contain any;
     # none: nothing is held out, accuracy is measured on training items.
     test_split: ClassVar[Literal["rejected", "separate", "none"]] = "rejected"
+    difficulty_setting: ClassVar[str | None] = None  # the setting that makes the task harder, if one does
+    difficulties: ClassVar[tuple[Any, ...]] = ()  # values of it worth a try, the easiest first
+    no_lazy_rules: ClassVar[str | None] = None  # why lazy rules (`icecore.tasks.lazy`) make no sense here, if so
 
     def __init_subclass__(cls, **settings: Any) -> None:
         """Clear the source: a Python subclass must not inherit its parent's file."""
@@ -131,9 +76,39 @@ class Task(abc.ABC):
         """Draw in a compact form, if the task has one: finding and replacing test items costs less there."""
         return self.draw(count, generator)
 
-    @abc.abstractmethod
     def baselines(self) -> dict[str, float]:
-        """Return accuracies that need no learning, by name, computed from the test items."""
+        """Return accuracies that need no learning, by name. Override it with what only this task's author knows.
+
+        By default it is the strongest lazy rule, which takes a second or two.
+        """
+        from icecore.tasks.lazy import strongest_lazy_rule
+
+        rule = strongest_lazy_rule(self)
+        return {} if rule is None else {rule.name: rule.accuracy}
+
+    @property
+    def difficulty(self) -> Any:
+        """Return the value of the difficulty setting."""
+        return getattr(self, difficulty_setting_of(self))
+
+    def at_difficulty(self, value: Any) -> Self:
+        """Return this task with another difficulty; a string is parsed, as on the command line."""
+        from icecore.tasks.loading import parsed
+
+        settings = parsed(type(self), {difficulty_setting_of(self): value})
+        return dataclasses.replace(self, **settings)  # type: ignore[type-var]
+
+    def coordinates(self) -> Coordinates | None:
+        """Return where theory places the task, if known."""
+        return None
+
+    def solve(self, _prompt: tuple[int, ...], /) -> tuple[int | None, ...] | None:
+        """Return the answer to a prompt, as in `items`; None for a prompt that is no question of this task.
+
+        A plain reference: the sampler is tested against it, and sensitivity is measured with it. Answer tokens that
+        are not scored are None.
+        """
+        raise InputError(f"{self.name} has no method solve(prompt), which answers any prompt")
 
     def loss_units(self, _batch: "Batch", /) -> dict[str, float]:
         """Return factors that convert this batch's loss to other units, by name."""
@@ -155,6 +130,21 @@ class Task(abc.ABC):
     def test_set(self) -> Batch:
         """Return the fixed items that accuracy is measured on, on the CPU."""
         return self.draw(self.test_size, make_generator(0, "test"))
+
+    def validation_set(self) -> Batch:
+        """Return fixed items on which rates and widths are chosen; none is a test item.
+
+        `without_validation` does not train on them.
+        """
+        from icecore.tasks.validation import drawn_validation_set
+
+        return drawn_validation_set(self)
+
+    def without_validation(self) -> "Task":
+        """Return this task with training data that lack the validation items too."""
+        from icecore.tasks.validation import without_validation
+
+        return without_validation(self)
 
     def items(self, batch: Batch) -> list[Item]:
         """Return the items without padding: a prompt ends at the first scored position."""
@@ -222,13 +212,33 @@ class Task(abc.ABC):
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
     ) -> dict[str, Float[Tensor, "*seeds"]]:
-        """Return named accuracies of `predictions`, one per leading index; `accuracy` is the main one."""
-        return {"accuracy": token_accuracy(predictions, batch, batch.scored)}
+        """Return named accuracies of `predictions`, one per leading index; `accuracy` is the main one.
+
+        Where items have several scored tokens, `exact_match` is another.
+        """
+        accuracies = {"accuracy": token_accuracy(predictions, batch, batch.scored)}
+        if has_long_answers(self):
+            accuracies["exact_match"] = exact_match(predictions, batch, batch.scored)
+        return accuracies
 
     def metrics(self) -> list[str]:
         """Return the names of the accuracies."""
         item = self.test_set()[:1]
         return list(self.accuracies(item.targets[None], item))
+
+
+def difficulty_setting_of(task: Task) -> str:
+    if task.difficulty_setting is None:
+        raise InputError(
+            f"{task.name} names no difficulty: add  difficulty_setting: ClassVar = 'SETTING'  to its class"
+        )
+    return task.difficulty_setting
+
+
+@functools.lru_cache(maxsize=64)
+def has_long_answers(task: Task) -> bool:
+    """Tell whether items have more than one scored token."""
+    return bool((task.test_set().scored.sum(dim=1) > 1).any())
 
 
 def require_count(count: int) -> None:

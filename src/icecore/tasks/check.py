@@ -10,13 +10,15 @@ import torch
 
 from icecore.errors import InputError, is_out_of_memory, require
 from icecore.seeding import make_generator
-from icecore.tasks.base import Batch, Task
+from icecore.tasks.base import Task
+from icecore.tasks.batch import Batch
 from icecore.tasks.holdout import HeldOut
 from icecore.tasks.loading import setting_fields
 from icecore.user_code import is_file, with_line
 
 DRAWN = 512  # items drawn per check
 STREAMED = 20_000  # training items searched for test items
+SOLVED = 32  # items answered by the plain reference
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,47 @@ def keeps_test_items_out(task: Task) -> str | None:
     return None
 
 
+def has_validation_items(task: Task) -> str | None:
+    if task.test_split == "none" or task.name == "language":
+        return None
+    test, validation = task.test_set(), task.validation_set()
+    held_out = HeldOut.of(validation.tokens, validation.scored, task.vocab_size)
+    both = len(held_out.find(test.tokens, test.scored))
+    if both > 0:
+        return f"{both} of {len(test)} test items are validation items, on which rates are chosen"
+    reduced = task.without_validation()
+    train = reduced.train_set()
+    if train is None:
+        train = reduced.sample(DRAWN, make_generator(0, "check validation"))
+    found = len(held_out.find(train.tokens, train.scored))
+    return f"{found} of {len(train)} training items are validation items" if found > 0 else None
+
+
+def names_its_difficulty(task: Task) -> str | None:
+    setting = task.difficulty_setting
+    if setting is None:
+        return None
+    settings = [field.name for field in setting_fields(type(task))]
+    if setting not in settings:
+        return f"difficulty_setting must be one of its settings ({', '.join(settings)}), is {setting!r}"
+    for value in task.difficulties:
+        made = task.at_difficulty(value)
+        if made.difficulty != value:
+            return f"a task of difficulty {value!r} has the difficulty {made.difficulty!r}"
+    return None
+
+
+def solves_its_items(task: Task) -> str | None:
+    """Compare the plain reference with the sampler, where a task has one."""
+    if type(task).solve is Task.solve:
+        return None
+    for prompt, answer in task.items(drawn(task)[:SOLVED]):
+        found = task.solve(prompt)
+        if found is None or tuple(token for token in found if token is not None) != answer:
+            return f"solve answers {list(prompt)} with {found}, draw with {answer}"
+    return None
+
+
 def has_baselines(task: Task) -> str | None:
     baselines = task.baselines()
     if not isinstance(baselines, dict) or not baselines:
@@ -257,6 +300,9 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "padding is one token": pads_with_one_token,
     "a seed decides the draws, and the test set is fixed": is_deterministic,
     "test items are not in the training data": keeps_test_items_out,
+    "validation items are neither test items nor trained on": has_validation_items,
+    "its difficulty is a setting": names_its_difficulty,
+    "solve, if there is one, answers as draw does": solves_its_items,
     "baselines are in [0, 1]": has_baselines,
     "accuracies, losses and items are computed": measures_answers,
 }

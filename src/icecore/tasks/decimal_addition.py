@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from icecore.errors import require, require_choices
-from icecore.tasks.base import Batch, Item, exact_match, token_accuracy
+from icecore.tasks.base import Coordinates, exact_match, token_accuracy
+from icecore.tasks.batch import Batch, Item
 from icecore.tasks.drawing import random_bits, scale_down
 from icecore.tasks.plain import PlainTask, require_test_size, unfiltered_setting
 
@@ -43,6 +44,8 @@ class DecimalAddition(PlainTask):
         "reconstructed": {"test_items_in_stream": True},
         "paper": {"scored": "target-is-digit"},
     }
+    difficulty_setting: ClassVar = "digits"
+    difficulties: ClassVar = (2, 5, 10, 20)
 
     def __post_init__(self) -> None:
         require(1 <= self.digits <= 1_000, f"digits must be 1 to 1,000, got {self.digits}")
@@ -136,11 +139,20 @@ class DecimalAddition(PlainTask):
         """Return prompts and full answers, including answer tokens that are not scored."""
         items = []
         for row in batch.tokens[:, : self.prompt_length].tolist():
-            first, second = row[: self.digits], row[self.digits + 1 : -1]
-            total = str(int("".join(map(str, first[::-1]))) + int("".join(map(str, second[::-1]))))
-            answer = (*(FIRST_ANSWER_DIGIT + int(digit) for digit in reversed(total)), STOP)
+            answer = self.solve(tuple(row))
+            assert answer is not None
             items.append(Item(tuple(row), answer))
         return items
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(rounds=None, symbols=10, circuit_class="AC0")
+
+    def solve(self, prompt: tuple[int, ...]) -> tuple[int, ...] | None:
+        first, second = (prompt[begin : begin + self.digits][::-1] for begin in (0, self.digits + 1))
+        if first[0] == 0 or second[0] == 0:
+            return None
+        total = str(sum(int("".join(map(str, number))) for number in (first, second)))
+        return (*(FIRST_ANSWER_DIGIT + int(digit) for digit in reversed(total)), STOP)
 
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch

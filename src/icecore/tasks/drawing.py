@@ -52,3 +52,8 @@ def largest_first(counts: Int64[Tensor, " rows"]) -> tuple[Int64[Tensor, " rows"
     """
     order = (-counts).sort(stable=True).indices
     return order, (len(counts) - counts.bincount().cumsum(0)).tolist()[:-1]
+
+
+def distinct_below(bound: int, shape: tuple[int, int], generator: torch.Generator) -> Int64[Tensor, "rows picks"]:
+    """Draw rows of different integers in 0..bound-1, in random order."""
+    return random_bits((shape[0], bound), generator).argsort(dim=1)[:, : shape[1]]

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 
 from icecore.errors import require
-from icecore.tasks.base import Batch, Item, Task
+from icecore.tasks.base import Task
+from icecore.tasks.batch import Batch, Item
 
 
 class PairTask(Task):

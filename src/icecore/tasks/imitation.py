@@ -12,7 +12,7 @@ from torch import Tensor
 
 from icecore.errors import InputError, require, require_choices
 from icecore.seeding import make_generator
-from icecore.tasks.base import Batch, Item
+from icecore.tasks.batch import Batch, Item
 from icecore.tasks.drawing import below
 from icecore.tasks.plain import RELEASED_SEED, PlainTask, require_test_size
 
@@ -44,6 +44,9 @@ class Imitation(PlainTask):
     name: ClassVar[str] = "imitation"
     # SOURCE: section 6.2; the scripts scale other matrices than the text.
     presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {"target_init": "text"}}
+    difficulty_setting: ClassVar = "target_width"
+    difficulties: ClassVar = (4, 8, 16, 32, 64, 128)
+    no_lazy_rules: ClassVar = "it is judged by its loss"
 
     def __post_init__(self) -> None:
         require(self.length >= 1, f"length must be at least 1, got {self.length}")

@@ -6,10 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.store.prepared import PreparedText, read_prepared
-from icecore.tasks.base import WHERE, Batch, Task
+from icecore.tasks.base import WHERE, Task, token_accuracy
+from icecore.tasks.batch import Batch
 from icecore.tasks.drawing import below
 from icecore.tasks.ngrams import Counts
 
@@ -33,6 +36,7 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     test_split: ClassVar = "separate"
+    no_lazy_rules: ClassVar = "its own baselines are counts of tokens and pairs in the whole text"
 
     def __post_init__(self) -> None:
         require(self.window >= 1, f"window must be at least 1, got {self.window}")
@@ -79,6 +83,18 @@ class Language(Task):
     def test_set(self) -> Batch:
         tokens = self.tokens_of("validation")
         return self.windows(tokens, np.arange(0, len(tokens) - self.window, self.window))
+
+    def validation_set(self) -> Batch:
+        raise InputError(
+            "language has no validation items beside its test windows, which are the text's validation split: windows "
+            "of the train split overlap"
+        )
+
+    def accuracies(
+        self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
+    ) -> dict[str, Float[Tensor, "*seeds"]]:
+        """Return the accuracy of tokens; an exact match of a window would mean nothing."""
+        return {"accuracy": token_accuracy(predictions, batch, batch.scored)}
 
     def windows(self, tokens: np.ndarray, starts: np.ndarray) -> Batch:
         index = starts[:, None] + np.arange(self.window + 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from icecore.errors import require
-from icecore.tasks.base import Item
+from icecore.tasks.batch import Item
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import RELEASED_SEED
 
@@ -26,6 +26,9 @@ class Memorization(PairTask):
     name: ClassVar[str] = "memorization"
     presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {}}
     test_split: ClassVar = "none"
+    difficulty_setting: ClassVar = "keys"
+    difficulties: ClassVar = (32, 64, 128, 256, 512)
+    no_lazy_rules: ClassVar = "its scored items are its training items, so a fitted rule would memorize some"
 
     def __post_init__(self) -> None:
         require(self.keys >= 2, f"keys must be at least 2, got {self.keys}")

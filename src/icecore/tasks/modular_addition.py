@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from icecore.errors import require
-from icecore.tasks.base import Item
+from icecore.tasks.base import Coordinates
+from icecore.tasks.batch import Item
 from icecore.tasks.finite import PairTask
 from icecore.tasks.plain import RELEASED_SEED
 
@@ -25,6 +26,8 @@ class ModularAddition(PairTask):
 
     name: ClassVar[str] = "modular-addition"
     presets: ClassVar = {"released": {}, "reconstructed": {}, "paper": {}}
+    difficulty_setting: ClassVar = "modulus"
+    difficulties: ClassVar = (23, 59, 97, 199)
 
     def __post_init__(self) -> None:
         require(2 <= self.modulus <= MOST, f"modulus must be 2 to {MOST:,}, 4 million pairs, got {self.modulus}")
@@ -46,6 +49,12 @@ class ModularAddition(PairTask):
         random.Random(RELEASED_SEED).shuffle(items)
         train = int(self.train_fraction * len(items))
         return items[:train], items[train:]
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(rounds=1, symbols=self.modulus)
+
+    def solve(self, prompt: tuple[int, ...]) -> tuple[int, ...]:
+        return (sum(prompt) % self.modulus,)
 
     def baselines(self) -> dict[str, float]:
         return {"chance": 1 / len({item.answer for item in self.train_items()})}

@@ -11,7 +11,8 @@ from typing import ClassVar, Literal
 import torch
 
 from icecore.errors import require, require_choices
-from icecore.tasks.base import Item
+from icecore.tasks.base import Coordinates
+from icecore.tasks.batch import Item
 from icecore.tasks.drawing import below, half_words, largest_first, scale_half_words
 from icecore.tasks.holdout import narrow_type
 from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
@@ -43,6 +44,8 @@ class Needle(OneAnswerTask):
         "reconstructed": {"test_items_in_stream": True},
         "paper": {"spare_markers": 1, "query": "marker"},
     }
+    difficulty_setting: ClassVar = "max_pairs"
+    difficulties: ClassVar = (4, 8, 16, 30)
 
     def __post_init__(self) -> None:
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
@@ -119,6 +122,18 @@ class Needle(OneAnswerTask):
         for key, value in zip(keys, values, strict=True):
             prompt += [self.first_marker + key, value]
         return Item((*prompt, self.first_query + asked), (values[keys.index(asked)],))
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(rounds=2, symbols=self.markers + self.values, circuit_class="AC0")
+
+    def solve(self, prompt: tuple[int, ...]) -> tuple[int, ...] | None:
+        markers, values = prompt[:-1:2], prompt[1:-1:2]
+        asked = prompt[-1] - self.first_query + self.first_marker
+        known = range(self.first_marker, self.first_marker + self.markers)
+        are_right = set(markers) <= set(known) and all(1 <= value <= self.values for value in values)
+        if len(prompt) % 2 == 0 or not are_right or len(set(markers)) < len(markers) or asked not in markers:
+            return None
+        return (values[markers.index(asked)],)
 
     def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
         row = torch.arange(count, device=generator.device)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int64, Integer
 from torch import Tensor
 
-from icecore.tasks.base import Batch, Rows
+from icecore.tasks.batch import Batch, Rows
 from icecore.tasks.holdout import HeldOut
 from icecore.tasks.plain import PlainTask
 

@@ -11,7 +11,8 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from icecore.errors import require
-from icecore.tasks.base import Item
+from icecore.tasks.base import Coordinates
+from icecore.tasks.batch import Item
 from icecore.tasks.drawing import below, geometric, random_bits, scale_down
 from icecore.tasks.one_answer import OneAnswer, OneAnswerTask
 from icecore.tasks.parenthesis_strings import (
@@ -57,6 +58,8 @@ class Parentheses(OneAnswerTask):
         "reconstructed": {"test_items_in_stream": True},
         "paper": {"spare_half_of_balanced": False, "double_flips": False, "swap_in_order_only": False},
     }
+    difficulty_setting: ClassVar = "max_pairs"
+    difficulties: ClassVar = (8, 15, 30)
 
     def __post_init__(self) -> None:
         require(self.max_pairs >= 1, f"max_pairs must be at least 1, got {self.max_pairs}")
@@ -113,6 +116,14 @@ class Parentheses(OneAnswerTask):
                 text[i] = ")" if text[i] == "(" else "("
         tokens = tuple(OPEN if character == "(" else CLOSE for character in text)
         return Item((*tokens, QUESTION), (BALANCED if is_balanced(tokens) else UNBALANCED,))
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(rounds=2, symbols=2, circuit_class="TC0")  # SOURCE: arXiv 2105.11115
+
+    def solve(self, prompt: tuple[int, ...]) -> tuple[int, ...] | None:
+        if QUESTION in prompt[:-1] or prompt[-1] != QUESTION:
+            return None
+        return (BALANCED if is_balanced(prompt[:-1]) else UNBALANCED,)
 
     def draw_compact(self, count: int, generator: torch.Generator) -> OneAnswer:
         first, second = random_bits((2, count), generator)  # both halves of both words are used

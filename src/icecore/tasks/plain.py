@@ -11,7 +11,8 @@ import torch
 
 from icecore.errors import require
 from icecore.store import ADDED_LATER
-from icecore.tasks.base import Batch, Item, Task
+from icecore.tasks.base import Task
+from icecore.tasks.batch import Batch, Item
 
 MOST_TEST_ITEMS = 1_000_000  # about a minute to draw
 RELEASED_SEED = 12345  # SOURCE: every released script seeds its data with it

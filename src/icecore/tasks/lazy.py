@@ -1,0 +1,166 @@
+"""Lazy rules: the strongest of them is the baseline that no task's author has to remember.
+
+Each rule predicts an answer token from little: from its position, from the last tokens, or from which symbols have been
+read, in whatever order. Rules are fitted on training items and scored on the test items.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from icecore.seeding import make_generator
+from icecore.tasks.base import Task
+from icecore.tasks.batch import Batch
+from icecore.tasks.lazy_symbols import bag_of_symbols, most_frequent_in_context
+
+FITTED_ITEMS = 20_000
+FITTED_TOKENS = 2_000_000  # fewer items where they are long
+LONGEST = 3  # last tokens that a rule looks at
+
+
+class LazyRule(NamedTuple):
+    """One rule with its accuracies on the test items."""
+
+    name: str
+    accuracies: dict[str, float]
+
+    @property
+    def accuracy(self) -> float:
+        return self.accuracies["accuracy"]
+
+
+Column = Int64[Tensor, " scored"]
+
+
+class Scored(NamedTuple):
+    """The scored tokens of a batch, one per row, in the order of the batch."""
+
+    items: Column
+    positions: Column
+    places: Column  # 0 for an item's first answer token, 1 for the second, and so on
+    targets: Column
+
+    @staticmethod
+    def of(batch: Batch) -> "Scored":
+        items, positions = batch.scored.nonzero(as_tuple=True)
+        places = (batch.scored.cumsum(dim=1) - 1)[items, positions]
+        return Scored(items, positions, places, batch.targets[items, positions])
+
+
+@functools.lru_cache(maxsize=64)
+def lazy_rules(task: Task) -> tuple[LazyRule, ...]:
+    """Return every rule with its accuracy on the test items, the strongest first."""
+    if task.no_lazy_rules is not None:
+        return ()
+    train, test = fitting_items(task), task.test_set()
+    scored = Scored.of(test)
+    found = []
+    for name, guesses in all_guesses(task, train, test):
+        predictions = torch.zeros_like(test.targets)
+        predictions[scored.items, scored.positions] = guesses
+        accuracies = task.accuracies(predictions[None], test)
+        found.append(LazyRule(name, {key: float(value) for key, value in accuracies.items()}))
+    return tuple(sorted(found, key=lambda rule: -rule.accuracy))  # stable: of equals, the simplest
+
+
+def strongest_lazy_rule(task: Task) -> LazyRule | None:
+    """Return the rule with the highest accuracy; None for a task to which lazy rules do not apply."""
+    return next(iter(lazy_rules(task)), None)
+
+
+def strongest_baseline(task: Task) -> tuple[str, float]:
+    """Return name and accuracy of the best of the task's own baselines and of all lazy rules."""
+    rule = strongest_lazy_rule(task)
+    lazy = {} if rule is None else {rule.name: rule.accuracy}
+    known = {**lazy, **task.baselines()} or {"nothing": 0.0}
+    return max(known.items(), key=lambda each: each[1])
+
+
+def fitting_items(task: Task) -> Batch:
+    """Return the training items that rules are fitted on."""
+    generator = make_generator(0, "lazy rules")
+    count = max(1, min(FITTED_ITEMS, FITTED_TOKENS // task.max_length))
+    train_set = task.train_set()
+    if train_set is None:
+        return task.sample(count, generator)
+    return train_set[torch.randperm(len(train_set), generator=generator)[:count]]
+
+
+def all_guesses(task: Task, train: Batch, test: Batch) -> Iterator[tuple[str, Column]]:
+    """Yield each rule's name and its guesses at the scored tokens of the test items."""
+    fit, asked = Scored.of(train), Scored.of(test)
+    count = len(fit.targets)
+    targets = fit.targets
+
+    def by(*features: Column) -> Column:
+        return most_likely(numbered(*features), targets)
+
+    def of_both(get: Callable[[Batch, Scored], Column]) -> Column:
+        return torch.cat([get(train, fit), get(test, asked)])
+
+    nothing = of_both(lambda _, scored: torch.zeros_like(scored.items))
+    position = of_both(lambda _, scored: scored.positions)
+    place = of_both(lambda _, scored: scored.places)
+    last = [of_both(functools.partial(token_before, back)) for back in range(LONGEST)]
+    constant = by(nothing)
+    yield "constant", constant
+    where = {"position": position}
+    if bool(place.any()) and not torch.equal(*map(numbered, (position, place))):
+        where["place_in_answer"] = place  # tells more than the position where prompts differ in length
+    for name, each in where.items():
+        yield name, or_else(by(each), constant)
+    guesses = constant
+    # A rule that reads all of an item it was fitted on would not be lazy.
+    longest = LONGEST if task.test_split != "none" else min(LONGEST, int(position[:count].min()))
+    for length in range(1, longest + 1):
+        guesses = or_else(by(*last[:length]), guesses)
+        yield "last_token" if length == 1 else f"last_{length}_tokens", guesses
+    for name, each in where.items():
+        yield f"{name}_and_last_token", or_else(by(each, last[0]), constant)
+    both = tuple((batch.tokens, scored.items, scored.positions) for batch, scored in ((train, fit), (test, asked)))
+    frequent = most_frequent_in_context(*both[1], targets.unique(), task.vocab_size)
+    if frequent is not None:
+        yield "most_frequent_in_context", or_else(frequent, constant)
+    by_symbols = bag_of_symbols(both[0], targets, both[1], task.vocab_size)
+    if by_symbols is not None:
+        yield "bag_of_symbols", by_symbols
+
+
+def token_before(back: int, batch: Batch, scored: Scored) -> Column:
+    """Return the token `back` positions before each scored one; the vocabulary has no -1, which is before the first."""
+    position = scored.positions - back
+    return torch.where(position >= 0, batch.tokens[scored.items, position.clamp(min=0)], -1)
+
+
+def numbered(*features: Column) -> Column:
+    """Return one number per combination of features: equal numbers where all features are equal."""
+    number = features[0]
+    for feature in features[1:]:
+        number = number.unique(return_inverse=True)[1]
+        number = number * (int(feature.max()) + 2) + feature + 1
+    return number.unique(return_inverse=True)[1]
+
+
+def most_likely(keys: Column, targets: Column) -> Column:
+    """Fit on the first rows, whose targets are known, and return the guesses at the others; -1 for an unseen key.
+
+    A guess is the most frequent target of a key; of equally frequent ones, the lowest.
+    """
+    count, kinds = len(targets), int(targets.max()) + 1
+    pairs, times = (keys[:count] * kinds + targets).unique(return_counts=True)
+    order = (times * kinds + (kinds - 1 - pairs % kinds)).argsort()  # the last one written wins
+    guess = torch.full((int(keys.max()) + 1,), -1)
+    for_key, target = pairs[order] // kinds, pairs[order] % kinds
+    rank = torch.full_like(guess, -1).scatter_reduce(0, for_key, torch.arange(len(order)), "amax")
+    seen = rank >= 0
+    guess[seen] = target[rank[seen]]
+    return guess[keys[count:]]
+
+
+def or_else(guesses: Column, otherwise: Column) -> Column:
+    """Return the guesses and, where there is none, the other ones."""
+    return torch.where(guesses >= 0, guesses, otherwise)
