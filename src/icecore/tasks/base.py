@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -91,7 +91,7 @@ class Task(abc.ABC):
         """Return the value of the difficulty setting."""
         return getattr(self, difficulty_setting_of(self))
 
-    def at_difficulty(self, value: Any) -> Self:
+    def at_difficulty(self, value: Any) -> "Task":
         """Return this task with another difficulty; a string is parsed, as on the command line."""
         from icecore.tasks.loading import parsed
 

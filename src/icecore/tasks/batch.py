@@ -74,7 +74,24 @@ class Batch(Rows):
         return Batch(*map(torch.cat, zip(*(batch.parts() for batch in batches), strict=True)))
 
     @property
+    def scored_tokens(self) -> "ScoredTokens":
+        """Return what is scored, one token per row, in the order of the items."""
+        items, positions = self.scored.nonzero(as_tuple=True)
+        places = (self.scored.cumsum(dim=1) - 1)[items, positions]
+        return ScoredTokens(self.tokens, items, positions, places, self.targets[items, positions])
+
+    @property
     def lengths(self) -> Int64[Tensor, " batch"]:
         """Return the number of tokens read per sequence: up to the last scored position."""
         positions = torch.arange(1, self.scored.shape[1] + 1, device=self.scored.device)
         return (self.scored * positions).amax(dim=1)
+
+
+class ScoredTokens(NamedTuple):
+    """The scored tokens of a batch, one per row."""
+
+    tokens: Int64[Tensor, "batch seq"]  # of the batch
+    items: Int64[Tensor, " scored"]  # rows of the batch
+    positions: Int64[Tensor, " scored"]
+    places: Int64[Tensor, " scored"]  # 0 for an item's first answer token, 1 for the second, and so on
+    targets: Int64[Tensor, " scored"]

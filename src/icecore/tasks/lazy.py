@@ -14,7 +14,7 @@ from torch import Tensor
 
 from icecore.seeding import make_generator
 from icecore.tasks.base import Task
-from icecore.tasks.batch import Batch
+from icecore.tasks.batch import Batch, ScoredTokens
 from icecore.tasks.lazy_symbols import bag_of_symbols, most_frequent_in_context
 
 FITTED_ITEMS = 20_000
@@ -36,30 +36,15 @@ class LazyRule(NamedTuple):
 Column = Int64[Tensor, " scored"]
 
 
-class Scored(NamedTuple):
-    """The scored tokens of a batch, one per row, in the order of the batch."""
-
-    items: Column
-    positions: Column
-    places: Column  # 0 for an item's first answer token, 1 for the second, and so on
-    targets: Column
-
-    @staticmethod
-    def of(batch: Batch) -> "Scored":
-        items, positions = batch.scored.nonzero(as_tuple=True)
-        places = (batch.scored.cumsum(dim=1) - 1)[items, positions]
-        return Scored(items, positions, places, batch.targets[items, positions])
-
-
 @functools.lru_cache(maxsize=64)
 def lazy_rules(task: Task) -> tuple[LazyRule, ...]:
     """Return every rule with its accuracy on the test items, the strongest first."""
     if task.no_lazy_rules is not None:
         return ()
     train, test = fitting_items(task), task.test_set()
-    scored = Scored.of(test)
+    scored = test.scored_tokens
     found = []
-    for name, guesses in all_guesses(task, train, test):
+    for name, guesses in all_guesses(task, train.scored_tokens, scored):
         predictions = torch.zeros_like(test.targets)
         predictions[scored.items, scored.positions] = guesses
         accuracies = task.accuracies(predictions[None], test)
@@ -90,21 +75,19 @@ def fitting_items(task: Task) -> Batch:
     return train_set[torch.randperm(len(train_set), generator=generator)[:count]]
 
 
-def all_guesses(task: Task, train: Batch, test: Batch) -> Iterator[tuple[str, Column]]:
+def all_guesses(task: Task, train: ScoredTokens, test: ScoredTokens) -> Iterator[tuple[str, Column]]:
     """Yield each rule's name and its guesses at the scored tokens of the test items."""
-    fit, asked = Scored.of(train), Scored.of(test)
-    count = len(fit.targets)
-    targets = fit.targets
+    targets = train.targets
 
-    def by(*features: Column) -> Column:
+    def by(*features: Int64[Tensor, " both"]) -> Column:
         return most_likely(numbered(*features), targets)
 
-    def of_both(get: Callable[[Batch, Scored], Column]) -> Column:
-        return torch.cat([get(train, fit), get(test, asked)])
+    def of_both(get: Callable[[ScoredTokens], Column]) -> Int64[Tensor, " both"]:
+        return torch.cat([get(train), get(test)])
 
-    nothing = of_both(lambda _, scored: torch.zeros_like(scored.items))
-    position = of_both(lambda _, scored: scored.positions)
-    place = of_both(lambda _, scored: scored.places)
+    nothing = of_both(lambda scored: torch.zeros_like(scored.items))
+    position = of_both(lambda scored: scored.positions)
+    place = of_both(lambda scored: scored.places)
     last = [of_both(functools.partial(token_before, back)) for back in range(LONGEST)]
     constant = by(nothing)
     yield "constant", constant
@@ -115,25 +98,24 @@ def all_guesses(task: Task, train: Batch, test: Batch) -> Iterator[tuple[str, Co
         yield name, or_else(by(each), constant)
     guesses = constant
     # A rule that reads all of an item it was fitted on would not be lazy.
-    longest = LONGEST if task.test_split != "none" else min(LONGEST, int(position[:count].min()))
+    longest = LONGEST if task.test_split != "none" else min(LONGEST, int(train.positions.min()))
     for length in range(1, longest + 1):
         guesses = or_else(by(*last[:length]), guesses)
         yield "last_token" if length == 1 else f"last_{length}_tokens", guesses
     for name, each in where.items():
         yield f"{name}_and_last_token", or_else(by(each, last[0]), constant)
-    both = tuple((batch.tokens, scored.items, scored.positions) for batch, scored in ((train, fit), (test, asked)))
-    frequent = most_frequent_in_context(*both[1], targets.unique(), task.vocab_size)
+    frequent = most_frequent_in_context(test, targets.unique(), task.vocab_size)
     if frequent is not None:
         yield "most_frequent_in_context", or_else(frequent, constant)
-    by_symbols = bag_of_symbols(both[0], targets, both[1], task.vocab_size)
+    by_symbols = bag_of_symbols(train, test, task.vocab_size)
     if by_symbols is not None:
         yield "bag_of_symbols", by_symbols
 
 
-def token_before(back: int, batch: Batch, scored: Scored) -> Column:
+def token_before(back: int, scored: ScoredTokens) -> Column:
     """Return the token `back` positions before each scored one; the vocabulary has no -1, which is before the first."""
     position = scored.positions - back
-    return torch.where(position >= 0, batch.tokens[scored.items, position.clamp(min=0)], -1)
+    return torch.where(position >= 0, scored.tokens[scored.items, position.clamp(min=0)], -1)
 
 
 def numbered(*features: Column) -> Column:
@@ -145,7 +127,7 @@ def numbered(*features: Column) -> Column:
     return number.unique(return_inverse=True)[1]
 
 
-def most_likely(keys: Column, targets: Column) -> Column:
+def most_likely(keys: Int64[Tensor, " fitted_and_asked"], targets: Int64[Tensor, " fitted"]) -> Int64[Tensor, " asked"]:
     """Fit on the first rows, whose targets are known, and return the guesses at the others; -1 for an unseen key.
 
     A guess is the most frequent target of a key; of equally frequent ones, the lowest.

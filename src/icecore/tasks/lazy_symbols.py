@@ -1,13 +1,12 @@
 """Two lazy rules that know which symbols have been read, but not where."""
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.seeding import make_generator
+from icecore.tasks.batch import ScoredTokens
 
-# Tokens, and the items and positions that are asked about.
-Asked = tuple[Int64[Tensor, "batch seq"], Int64[Tensor, " scored"], Int64[Tensor, " scored"]]
 MOST_WEIGHTS = 1_000_000  # of a logistic regression; with more, the rule is left out
 MOST_WORK = 100_000_000  # weights x rows
 MOST_ROWS = 20_000
@@ -17,11 +16,7 @@ PIECE = 50_000_000  # numbers at a time
 
 
 def most_frequent_in_context(
-    tokens: Int64[Tensor, "batch seq"],
-    items: Int64[Tensor, " scored"],
-    positions: Int64[Tensor, " scored"],
-    answers: Int64[Tensor, " answers"],
-    vocab_size: int,
+    asked: ScoredTokens, answers: Int64[Tensor, " answers"], vocab_size: int
 ) -> Int64[Tensor, " scored"] | None:
     """Return the most frequent possible answer among the tokens read so far; -1 where there is none.
 
@@ -29,14 +24,15 @@ def most_frequent_in_context(
     """
     kind_of = torch.full((vocab_size,), -1)
     kind_of[answers] = torch.arange(len(answers))
-    kinds = kind_of[tokens]
+    kinds = kind_of[asked.tokens]
     if not (kinds >= 0).any():
         return None
-    guesses = torch.full_like(items, -1)
-    rows = max(1, PIECE // (len(answers) * 8))
-    for begin in range(0, len(tokens), rows):
-        here = (items >= begin) & (items < begin + rows)
-        guesses[here] = frequent_kinds(kinds[begin : begin + rows], items[here] - begin, positions[here], len(answers))
+    guesses = torch.full_like(asked.items, -1)
+    rows = max(1, PIECE // len(answers))
+    for begin in range(0, len(kinds), rows):
+        here = (asked.items >= begin) & (asked.items < begin + rows)
+        items, positions = asked.items[here] - begin, asked.positions[here]
+        guesses[here] = frequent_kinds(kinds[begin : begin + rows], items, positions, len(answers))
     return torch.where(guesses >= 0, answers[guesses.clamp(min=0)], -1)
 
 
@@ -63,31 +59,24 @@ def frequent_kinds(
     return guesses
 
 
-def bag_of_symbols(
-    train: Asked, targets: Int64[Tensor, " scored"], test: Asked, vocab_size: int
-) -> Int64[Tensor, " others"] | None:
+def bag_of_symbols(train: ScoredTokens, test: ScoredTokens, vocab_size: int) -> Int64[Tensor, " scored"] | None:
     """Fit a logistic regression to the counts of the symbols read so far and the position; return its guesses.
 
     Return None where it would have too many weights.
     """
-    answers, labels = targets.unique(return_inverse=True)
+    answers, labels = train.targets.unique(return_inverse=True)
     if len(answers) == 1:
-        return answers.repeat(len(test[1]))
+        return answers.repeat(len(test.items))
     columns = Columns.of(train, vocab_size)
     weights = (columns.count + 1) * len(answers)
     if weights > MOST_WEIGHTS:
         return None
     most = max(1, min(MOST_ROWS, MOST_WORK // weights))
-    chosen = torch.randperm(len(targets), generator=make_generator(0, "bag of symbols"))[:most]
-    tokens, items, positions = train
-    fitted = fit(columns.features(tokens, items[chosen], positions[chosen]), labels[chosen], len(answers))
-    tokens, items, positions = test
-    rows = max(1, PIECE // (max(columns.count, tokens.shape[1]) + 1))
-    guesses = [
-        (columns.features(tokens, items[begin : begin + rows], positions[begin : begin + rows]) @ fitted).argmax(dim=1)
-        for begin in range(0, len(items), rows)
-    ]
-    return answers[torch.cat(guesses)]
+    chosen = torch.randperm(len(labels), generator=make_generator(0, "bag of symbols"))[:most]
+    fitted = fit(columns.features(train, chosen), labels[chosen], len(answers))
+    rows = max(1, PIECE // (columns.count + test.tokens.shape[1]))
+    pieces = torch.arange(len(test.items)).split(rows)
+    return answers[torch.cat([(columns.features(test, piece) @ fitted).argmax(dim=1) for piece in pieces])]
 
 
 class Columns:
@@ -97,29 +86,27 @@ class Columns:
         self.symbols, self.positions = len(symbols), len(positions)
         self.of_symbol = torch.full((vocab_size,), self.symbols)  # others share a column, which is dropped
         self.of_symbol[symbols] = torch.arange(self.symbols)
-        self.of_position = torch.full((int(positions.max()) + 1,), -1)
+        self.of_position = torch.full((int(positions.max()) + 2,), self.positions)
         self.of_position[positions] = torch.arange(self.positions)
 
     @classmethod
-    def of(cls, train: Asked, vocab_size: int) -> "Columns":
-        tokens, _, positions = train
-        return cls(tokens[:, : int(positions.max()) + 1].unique(), positions.unique(), vocab_size)
+    def of(cls, train: ScoredTokens, vocab_size: int) -> "Columns":
+        read = train.tokens[:, : int(train.positions.max()) + 1]
+        return cls(read.unique(), train.positions.unique(), vocab_size)
 
     @property
     def count(self) -> int:
         return self.symbols + self.positions
 
-    def features(
-        self, tokens: Int64[Tensor, "batch seq"], items: Int64[Tensor, " scored"], positions: Int64[Tensor, " scored"]
-    ) -> Float[Tensor, "scored columns"]:
-        read = self.of_symbol[tokens[items]]
-        is_read: Bool[Tensor, "scored seq"] = torch.arange(tokens.shape[1]) <= positions[:, None]
-        counts = torch.zeros((len(items), self.symbols + 1)).scatter_add_(1, read, is_read.float())
-        one_hot = torch.zeros((len(items), self.positions))
+    def features(self, scored: ScoredTokens, rows: Int64[Tensor, " rows"]) -> Float[Tensor, "rows columns"]:
+        positions = scored.positions[rows]
+        read = self.of_symbol[scored.tokens[scored.items[rows]]]
+        is_read = torch.arange(read.shape[1]) <= positions[:, None]
+        counts = torch.zeros((len(rows), self.symbols + 1)).scatter_add_(1, read, is_read.float())
+        one_hot = torch.zeros((len(rows), self.positions + 1))
         column = self.of_position[positions.clamp(max=len(self.of_position) - 1)]
-        known = (column >= 0) & (positions < len(self.of_position))
-        one_hot[known.nonzero()[:, 0], column[known]] = 1.0
-        return torch.cat([counts[:, :-1], one_hot, torch.ones((len(items), 1))], dim=1)
+        one_hot.scatter_(1, column[:, None], 1.0)
+        return torch.cat([counts[:, :-1], one_hot[:, :-1], torch.ones((len(rows), 1))], dim=1)
 
 
 def fit(
