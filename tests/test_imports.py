@@ -16,7 +16,7 @@ LAYERS = [
     {"drawing"},
     {"tasks", "models", "text"},
     {"training", "analysis"},
-    {"sweeps", "bench"},
+    {"sweeps", "bench", "constructions"},
     {"reporting"},
     {"paper"},
     {"cli"},

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from icecore import analysis, models, tasks, training
+    from icecore import analysis, constructions, models, tasks, training
     from icecore.errors import InputError
     from icecore.models import LSTM, Model, ModelDims, ParameterSpec, Transformer
     from icecore.models.engines import Engine
@@ -33,7 +33,7 @@ HOME = {
     "compare": "reporting.comparison",
     "InputError": "errors",
 }
-PACKAGES = ("analysis", "models", "tasks", "training")
+PACKAGES = ("analysis", "constructions", "models", "tasks", "training")
 
 __all__ = [
     "LSTM",
@@ -50,6 +50,7 @@ __all__ = [
     "Transformer",
     "analysis",
     "compare",
+    "constructions",
     "load",
     "models",
     "tasks",

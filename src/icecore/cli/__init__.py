@@ -20,6 +20,7 @@ from icecore.cli import (
     bench,
     claims,
     compare,
+    construct,
     data,
     demo,
     evaluate,
@@ -62,6 +63,7 @@ COMMANDS = {
         "evaluate": evaluate.command,
         "analyze": analyze.analyze_command,
         "sample": sample.command,
+        "construct": construct.command,
     },
     EXTEND: {
         "tasks": tasks.command,
@@ -86,7 +88,14 @@ def reflowed(docstring: str) -> str:
     return "\n\n".join(text if text.startswith("icecore ") else " ".join(text.split("\n")) for text in paragraphs)
 
 
-WITH_TASK_SETTINGS = ("train", "compare", "evaluate", "tasks", "data")  # every setting of the task is a flag
+WITH_TASK_SETTINGS = (
+    "train",
+    "compare",
+    "evaluate",
+    "tasks",
+    "data",
+    "construct",
+)  # every setting of the task is a flag
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         settings = TAKES_TASK_SETTINGS if name in WITH_TASK_SETTINGS else None

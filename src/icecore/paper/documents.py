@@ -9,6 +9,7 @@ from pathlib import Path
 
 from icecore.errors import InputError, unknown_name
 from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper.appendix_f import sufficient_widths, widths_table
 from icecore.paper.differences import unexplained
 from icecore.paper.directions import directions_table
 from icecore.paper.grid import grid_of, preset_grid_of
@@ -88,12 +89,17 @@ def table_of(name: str, form: str, results: Path) -> str:
         return "\n\n".join([table.markdown(), *(f"{note[0].upper()}{note[1:]}." for note in table.notes)])
     if name == "text":
         return text_table(Records(results))
+    if name == "appendix-f":
+        from icecore.constructions import all_constructed
+
+        return widths_table(all_constructed(), sufficient_widths(Records(results))).markdown()
     if name == "directions":
         return directions_table(results / "analyses").markdown()
     if name.startswith("bench/"):
         return bench_table(read_json(results / name)["rows"]).markdown()
     if name not in EXPERIMENTS:
-        raise unknown_name("table or figure", name, [*EXPERIMENTS, "all", "presets", "predictions", "directions"])
+        names = [*EXPERIMENTS, "all", "presets", "predictions", "directions", "appendix-f"]
+        raise unknown_name("table or figure", name, names)
     return results_table(name, results)
 
 
