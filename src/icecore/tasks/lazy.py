@@ -19,6 +19,7 @@ from icecore.tasks.lazy_symbols import bag_of_symbols, most_frequent_in_context
 
 FITTED_ITEMS = 20_000
 FITTED_TOKENS = 2_000_000  # fewer items where they are long
+FITTED_ANSWERS = 300_000  # answer tokens
 LONGEST = 3  # last tokens that a rule looks at
 
 
@@ -71,8 +72,11 @@ def fitting_items(task: Task) -> Batch:
     count = max(1, min(FITTED_ITEMS, FITTED_TOKENS // task.max_length))
     train_set = task.train_set()
     if train_set is None:
-        return task.sample(count, generator)
-    return train_set[torch.randperm(len(train_set), generator=generator)[:count]]
+        items = task.sample(count, generator)
+    else:
+        items = train_set[torch.randperm(len(train_set), generator=generator)[:count]]
+    answers = items.scored.sum(dim=1).cumsum(dim=0)
+    return items[: max(1, int((answers <= FITTED_ANSWERS).sum()))]
 
 
 def all_guesses(task: Task, train: ScoredTokens, test: ScoredTokens) -> Iterator[tuple[str, Column]]:

@@ -6,6 +6,7 @@ SOURCE: Hahn & Rofin, arXiv 2402.09963: it predicts which functions transformers
 import functools
 import math
 import random
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,11 +14,11 @@ from icecore.errors import require
 from icecore.seeding import make_generator
 from icecore.tasks.base import Task
 
-CHANGES = 2_000  # for a standard error of about a fortieth of the number of symbols
+CHANGES = 4_000  # half of them find the most sensitive answer token, the other half measure it
 ITEMS = 1_000
-MOST_TRIES = 20  # per change: some changed prompts are no questions of the task
-FEWEST = 100  # changes that an answer token must have seen to count for the maximum
+MOST_TRIES = 128  # per change: some changed prompts are no questions of the task
 
+END = -1  # stands for an answer's missing tokens
 Answer = tuple[int | None, ...]
 
 
@@ -33,8 +34,8 @@ class Sensitivity(NamedTuple):
 def measure_sensitivity(task: Task, changes: int = CHANGES) -> Sensitivity:
     """Measure sensitivity on random items of a task that defines `solve`.
 
-    A change replaces one symbol of the prompt by another that occurs at the same position in other prompts. Changed
-    prompts that are no questions of the task do not count.
+    A change replaces one symbol of the prompt by another that occurs at the same position in other prompts, so that
+    the prompt remains a question of the task. A symbol without such another one cannot change the answer.
     """
     train_set = task.train_set()
     count = ITEMS if train_set is None else min(ITEMS, len(train_set))
@@ -42,35 +43,62 @@ def measure_sensitivity(task: Task, changes: int = CHANGES) -> Sensitivity:
     answers = [task.solve(prompt) for prompt in prompts]
     symbols = symbols_by_position(prompts)
     rng = random.Random(0)
-    sums: list[float] = []  # per answer token: changed symbols, and changes that it has seen
-    seen: list[int] = []
-    per_change: list[float] = []
-    for _ in range(changes * MOST_TRIES):
+    halves = (Effects(), Effects())
+    for change in range(changes):
         index = rng.randrange(len(prompts))
         prompt, answer = prompts[index], answers[index]
         places = [place for place in range(len(prompt)) if len(symbols[place]) > 1]
         require(answer is not None and bool(places), f"solve of {task.name} does not answer one of its own prompts")
-        changed = task.solve(one_changed(prompt, rng.choice(places), symbols, rng))
-        if changed is None:
-            continue
-        differs = different_places(answer or (), changed)
+        changed = changed_answer(task, prompt, rng.choice(places), symbols, rng)
+        halves[change % 2].add(len(places), different_places(answer or (), changed))
+    first, second = halves
+    per_change = first.per_change + second.per_change
+    variance = statistics.pvariance(per_change)
+    mean = (sum(first.sums) + sum(second.sums)) / (sum(first.seen) + sum(second.seen))
+    return Sensitivity(mean, second.mean_of(first.highest), math.sqrt(variance / len(per_change)))
+
+
+class Effects:
+    """What changes did to each answer token."""
+
+    def __init__(self) -> None:
+        self.sums: list[float] = []  # per answer token: changed symbols, were all of them changed in turn
+        self.seen: list[int] = []  # per answer token: changes
+        self.per_change: list[float] = []
+
+    def add(self, symbols: int, differs: Sequence[bool | None]) -> None:
+        """Count a change to one of `symbols` symbols; None stands for a token that is not scored."""
         for place, differ in enumerate(differs):
-            if place == len(sums):
-                sums.append(0.0)
-                seen.append(0)
+            if place == len(self.sums):
+                self.sums.append(0.0)
+                self.seen.append(0)
             if differ is not None:
-                sums[place] += len(places) * differ
-                seen[place] += 1
+                self.sums[place] += symbols * differ
+                self.seen[place] += 1
         known = [differ for differ in differs if differ is not None]
         if known:
-            per_change.append(len(places) * sum(known) / len(known))
-        if len(per_change) == changes:
-            break
-    require(bool(per_change), f"no changed prompt of {task.name} is a question of the task, by its solve")
-    of_token = [total / times for total, times in zip(sums, seen, strict=True) if times >= min(FEWEST, max(seen))]
-    mean = sum(sums) / sum(seen)
-    variance = sum((each - mean) ** 2 for each in per_change) / max(1, len(per_change) - 1)
-    return Sensitivity(mean, max(of_token), math.sqrt(variance / len(per_change)))
+            self.per_change.append(symbols * sum(known) / len(known))
+
+    @property
+    def highest(self) -> int:
+        """Return the most sensitive of the answer tokens that most changes could change."""
+        often = [place for place, times in enumerate(self.seen) if times >= max(self.seen) / 2]
+        return max(often, key=self.mean_of)
+
+    def mean_of(self, place: int) -> float:
+        return self.sums[place] / max(1, self.seen[place])
+
+
+def changed_answer(
+    task: Task, prompt: tuple[int, ...], place: int, symbols: Sequence[Sequence[int]], rng: random.Random
+) -> Answer:
+    """Return the answer with another token at a place; the answer itself if every other one makes no question."""
+    others = [token for token in symbols[place] if token != prompt[place]]
+    for token in rng.sample(others, min(MOST_TRIES, len(others))):
+        answer = task.solve((*prompt[:place], token, *prompt[place + 1 :]))
+        if answer is not None:
+            return answer
+    return task.solve(prompt) or ()
 
 
 def symbols_by_position(prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
@@ -82,15 +110,9 @@ def symbols_by_position(prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
     return [sorted(tokens) for tokens in found]
 
 
-def one_changed(
-    prompt: tuple[int, ...], place: int, symbols: Sequence[Sequence[int]], rng: random.Random
-) -> tuple[int, ...]:
-    """Return the prompt with another token at a place."""
-    others = [token for token in symbols[place] if token != prompt[place]]
-    return (*prompt[:place], rng.choice(others), *prompt[place + 1 :])
-
-
 def different_places(first: Answer, second: Answer) -> list[bool | None]:
-    """Tell at which places two answers differ; None where one of them is not scored."""
-    common = [None if None in (one, other) else one != other for one, other in zip(first, second, strict=False)]
-    return [*common, *[True] * abs(len(first) - len(second))]
+    """Tell which tokens of the first answer the second changes; None for one that it does not score."""
+    others = (*second, *[END] * (len(first) - len(second)))
+    return [
+        None if other is None else one != other for one, other in zip(first, others, strict=False) if one is not None
+    ]

@@ -56,11 +56,11 @@ class TaggingTask(LadderTask):
     """Ladder task with answers at several positions of its input; answers are not fed."""
 
     def items(self, batch: Batch) -> list[Item]:
-        """Return the items: the prompt is the whole input."""
-        rows = zip(batch.tokens.tolist(), batch.targets.tolist(), batch.scored.tolist(), strict=True)
+        """Return the items: the prompt is the input up to the last answer."""
+        parts = (batch.tokens, batch.targets, batch.scored, batch.lengths)
         return [
-            Item(tuple(tokens), tuple(target for target, is_asked in zip(targets, mask, strict=True) if is_asked))
-            for tokens, targets, mask in rows
+            Item(tuple(tokens[:length]), tuple(target for target, asked in zip(targets, mask, strict=True) if asked))
+            for tokens, targets, mask, length in zip(*(part.tolist() for part in parts), strict=True)
         ]
 
 
@@ -74,10 +74,14 @@ def written(prompt: Int64[Tensor, "batch prompt"], answer: Int64[Tensor, "batch 
 
 
 def tagged(
-    tokens: Int64[Tensor, "batch seq"], targets: Int64[Tensor, "batch seq"], scored: Bool[Tensor, "batch seq"]
+    tokens: Int64[Tensor, "batch seq"],
+    targets: Int64[Tensor, "batch seq"],
+    scored: Bool[Tensor, "batch seq"],
+    padding: int,
 ) -> Batch:
-    """Return items with answers at several positions of their input."""
-    return Batch(tokens, targets * scored, scored)
+    """Return items with answers at several positions of their input, with padding after the last one."""
+    is_read = scored.flip(1).cummax(dim=1).values.flip(1)
+    return Batch(torch.where(is_read, tokens, padding), targets * scored, scored)
 
 
 def constant_column(value: int, like: Int64[Tensor, "batch seq"]) -> Int64[Tensor, "batch 1"]:
