@@ -181,7 +181,9 @@ def test_figure_4_has_a_line_for_each_depth():
     assert line_of(panel, "Random, 2 layers") == [(32, 3.1), (64, 2.6)]
     assert line_of(panel, "Random, 4 layers") == [(32, 3.0), (64, 2.5)]
     assert line_of(panel, "Normal, 2 layers") == [(32, 2.1), (64, 1.6)]
-    assert [lines[f"Random, {layers} layers"].get_linestyle() for layers in (2, 4)] == ["-", "--"]
+    random, deeper, normal = (lines[label] for label in ("Random, 2 layers", "Random, 4 layers", "Normal, 2 layers"))
+    assert random.get_linestyle() == deeper.get_linestyle() != normal.get_linestyle(), "the line shows what trains"
+    assert random.get_color() == normal.get_color() != deeper.get_color(), "the hue shows the body"
     assert {y for _, y in line_of(panel, "baseline: bigram")} == {4.0}
 
 

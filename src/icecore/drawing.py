@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, safe for colour-blind readers; lines also differ in dashes and markers.
 BLUE, GREEN, ORANGE, SKY, PURPLE, YELLOW = "#0072B2", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#E69F00"
 GREY, LIGHT_GREY = "#777777", "#999999"
-COLOURS = {"Random": BLUE, "Normal": GREEN}
-MARKERS = {"Random": "o", "Normal": "^"}
+# Hue shows the body, line and marker the trainable set.
+HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
+TRAINED_STYLES = {
+    "Random": {"marker": "o", "linestyle": "-"},
+    "Normal": {"marker": "^", "linestyle": "--"},
+    "U only": {"marker": "X", "linestyle": ":"},
+    "E only": {"marker": "s", "linestyle": "-."},
+    "E_token & U": {"marker": "D", "linestyle": "-."},
+}
 DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
 LADDER = "seeds"  # marks the dashes of single seeds
 
@@ -49,14 +56,9 @@ def draw_line(
             )
 
 
-def style_of(kind: str, is_first: bool) -> dict[str, Any]:
-    """Return the style of Random or Normal; lines after the first are dashed with empty markers."""
-    return {
-        "color": COLOURS[kind],
-        "marker": MARKERS[kind],
-        "markerfacecolor": COLOURS[kind] if is_first else "white",
-        "linestyle": "-" if is_first else "--",
-    }
+def style_of(kind: str, body: int) -> dict[str, Any]:
+    """Return the style of a trainable set, such as Random, for the body of this index."""
+    return {"color": HUES[body % len(HUES)], **TRAINED_STYLES[kind]}
 
 
 def ticks_at(panel: Any, widths: Sequence[int]) -> None:
@@ -70,7 +72,7 @@ def label_counts(panel: Any, most: int) -> None:
     """Label a logarithmic axis of counts 1, 2, 5, 10, 20, ..."""
     counts = [digit * 10**power for power in range(7) for digit in (1, 2, 5) if digit * 10**power <= most]
     panel.set_xscale("log")
-    panel.set_xticks(counts, [f"{count:,}" for count in counts])
+    panel.set_xticks(counts, [f"{count:,}" for count in counts], fontsize=7)
     panel.minorticks_off()
 
 

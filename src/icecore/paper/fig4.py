@@ -9,17 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from icecore.drawing import (
-    COLOURS,
-    DASHES,
-    DOTS,
-    GREY,
-    draw_line,
-    finished,
-    new_figure,
-    style_of,
-    ticks_at,
-)
+from icecore.drawing import DASHES, DOTS, GREY, draw_line, finished, new_figure, style_of, ticks_at
 from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
@@ -164,16 +154,16 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
 
 
 def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
-    """Draw the best validation loss against width; 4 layers are dashed with empty markers."""
+    """Draw the best validation loss against width."""
     figure = new_figure(5.4, 3.6)
     panel = figure.subplots()
     layers = sorted({point.layers for point in points})
-    for kind in COLOURS:
-        for count in layers:
+    for kind in TRAINED:
+        for body, count in enumerate(layers):
             along = [point for point in points if (point.kind, point.layers) == (kind, count)]
             if along:
                 widths = [point.width for point in along]
-                draw_line(panel, widths, along, label=f"{kind}, {count} layers", **style_of(kind, count == layers[0]))
+                draw_line(panel, widths, along, label=f"{kind}, {count} layers", **style_of(kind, body))
     for (name, baseline), dash in zip(points[0].baselines.items(), (DOTS, DASHES), strict=False):
         panel.axhline(baseline, color=GREY, linestyle=dash, linewidth=0.9, label=f"baseline: {name}")
     ticks_at(panel, sorted({point.width for point in points}))

@@ -9,17 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from icecore.drawing import (
-    COLOURS,
-    DASHES,
-    DOTS,
-    GREY,
-    draw_line,
-    finished,
-    new_figure,
-    style_of,
-    ticks_at,
-)
+from icecore.drawing import DASHES, DOTS, GREY, draw_line, finished, new_figure, style_of, ticks_at
 from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
@@ -181,18 +171,18 @@ def draw_imitations(points: Sequence[Imitated], title: str) -> "Drawn":
     panels = figure.subplots(1, 2)
     students = list(dict.fromkeys(point.student for point in points))
     for panel in panels:
-        for kind in COLOURS:
-            for student in students:
+        for kind in TRAINED:
+            for body, student in enumerate(students):
                 along = [point for point in points if (point.kind, point.student) == (kind, student)]
                 if along:
                     widths = [point.target_width for point in along]
-                    style = style_of(kind, student == students[0])
-                    draw_line(panel, widths, along, label=f"{kind} {student}", **style)
+                    draw_line(panel, widths, along, label=f"{kind} {student}", **style_of(kind, body))
         draw_baselines(panel, points)
         ticks_at(panel, sorted({point.target_width for point in points}))
         panel.set_xlabel("width of the target", fontsize=8)
     panels[0].set_ylim(bottom=0)
     panels[1].set_yscale("log")
+    panels[1].yaxis.set_major_formatter("{x:g}")
     panels[0].set_ylabel("KL(target || student), nats", fontsize=8)
     return finished(figure, title)
 

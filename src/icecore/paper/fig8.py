@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from icecore.drawing import COLOURS, MARKERS, finished, new_figure
+from icecore.drawing import finished, new_figure, style_of
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.table3 import TABLE3, runs_with
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
 
 CONVERGED = (1.0, 'the paper says that both "have converged", without a number: the last tenth may add one point')
-LINES = {"released": "-", "reconstructed": ":", "paper": "--"}  # by preset
+PRESETS = ("released", "paper", "reconstructed")  # in the order of their hues
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
@@ -69,7 +69,7 @@ def curves_of(evidence: Evidence) -> list[MemorizationCurve]:
     """Return the recorded curves of every preset with its own settings."""
     found: list[MemorizationCurve] = []
     seen: set[str] = set()
-    for preset in LINES:
+    for preset in PRESETS:
         for cell in TABLE3.of(replace(evidence, preset=preset)):
             if cell.setting in seen:
                 continue
@@ -90,19 +90,10 @@ def draw_curves(curves: Sequence[MemorizationCurve], title: str) -> "Drawn":
         middle, least, most = (
             [pick(each) for each in zip(*curve.values, strict=True)] for pick in (statistics.median, min, max)
         )
-        colour = COLOURS[curve.kind]
-        panel.plot(
-            curve.steps,
-            middle,
-            color=colour,
-            linestyle=LINES[curve.preset],
-            linewidth=1.4,
-            marker=MARKERS[curve.kind],
-            markersize=4,
-            markevery=0.1,
-            label=f"{curve.kind}, preset {curve.preset}",
-        )
-        panel.fill_between(curve.steps, least, most, color=colour, alpha=0.2, linewidth=0)
+        style = style_of(curve.kind, PRESETS.index(curve.preset))
+        label = f"{curve.kind}, preset {curve.preset}"
+        panel.plot(curve.steps, middle, linewidth=1.4, markersize=4, markevery=0.1, label=label, **style)
+        panel.fill_between(curve.steps, least, most, color=style["color"], alpha=0.2, linewidth=0)
     panel.set_xlabel("step", fontsize=8)
     panel.set_ylabel("accuracy on all items, %", fontsize=8)
     panel.set_xlim(left=0)

@@ -8,9 +8,9 @@ were fixed before any run of this size was recorded.
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from icecore.drawing import COLOURS, finished, new_figure
+from icecore.drawing import BLUE, finished, new_figure
 from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
@@ -191,7 +191,10 @@ def draw_bits(bits: Sequence[Bits], title: str) -> "Drawn":
         here = [one for one in bits if one.kind == kind]
         places = [list(MEASURES).index(one.measure) + shift for one in here]
         heights = [statistics.median(one.values) for one in here]
-        panel.bar(places, heights, 0.38, color=COLOURS[kind], hatch="//" * (kind == "Normal"), label=kind)
+        fill: dict[str, Any] = (
+            {"color": BLUE} if kind == "Random" else {"color": "white", "edgecolor": BLUE, "hatch": "//"}
+        )
+        panel.bar(places, heights, 0.38, label=kind, **fill)
         for place, one in zip(places, here, strict=True):
             panel.plot([place] * len(one.values), one.values, ".", color="black", markersize=4)
             if one.paper is not None:

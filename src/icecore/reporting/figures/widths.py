@@ -5,34 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from icecore.drawing import (
-    BLUE,
-    DOTS,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    YELLOW,
-    draw_line,
-    finished,
-    new_figure,
-    ticks_at,
-)
+from icecore.drawing import DOTS, GREY, HUES, TRAINED_STYLES, draw_line, finished, new_figure, ticks_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Hue shows the body, line and marker the trainable set. Lines are named "Random, gru", or "Random" for the transformer.
-TRAINED_STYLES = {
-    "Random": {"marker": "o", "linestyle": "-"},
-    "Normal": {"marker": "^", "linestyle": "--"},
-    "U only": {"marker": "X", "linestyle": ":"},
-    "E only": {"marker": "s", "linestyle": "-."},
-    "E_token & U": {"marker": "D", "linestyle": "-."},
-}
-OTHER_TRAINED = ("p", "<", ">", "*", "h", "d")
-HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY)
+OTHER_TRAINED = ("p", "<", ">", "*", "h", "d")  # markers of other trainable sets
 
 
 @dataclass(frozen=True)
@@ -49,7 +27,7 @@ class Point:
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
-    """Return the style of each line: a hue per body, a line and marker per trainable set."""
+    """Return the style of each line, named "Random, gru", or "Random" for the transformer."""
     lines = list(dict.fromkeys(point.line for point in points))
     parts = {line: line.partition(", ") for line in lines}
     bodies = list(dict.fromkeys(body for _, _, body in parts.values()))

@@ -74,6 +74,8 @@ def figure(context: AnalysisContext, _result: Result) -> "Figure":
         panel.set_aspect("equal", adjustable="datalim")
         panel.tick_params(labelsize=7)
     drawn.colorbar(panels[0].collections[0], ax=panels, label="number x frequency mod p", shrink=0.8)
+    task = context.run.config.task.name
+    drawn.suptitle(f"{task}: token embeddings on two principal components", fontsize=9, x=0.01, ha="left")
     return drawn
 
 
