@@ -134,6 +134,9 @@ def test_a_laptops_frozen_unembedding_has_the_gain_of_width_1024():
 
 def test_a_figure_is_drawn_from_what_is_recorded(tmp_path, capsys):
     assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
+    assert f"there are no records in {tmp_path}" in capsys.readouterr().err
+    recorded(tmp_path, cells_at("table9"))
+    assert main(["figure", "fig7", "--results", str(tmp_path)]) == 2
     assert "no runs of fig7 are recorded" in capsys.readouterr().err
     of_widths = cells_at("fig7")[:20]
     of_init = [cell for cell in cells_at("init") if "released" not in cell.label or "lr" in cell.label]

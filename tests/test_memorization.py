@@ -186,6 +186,7 @@ def test_students_and_targets_of_figure_6():
 
 @pytest.mark.parametrize(("name", "count"), [("fig8", 4), ("capacity", 8), ("fig6", 14)])
 def test_figures_are_drawn_from_what_is_recorded(tmp_path, capsys, name, count):
+    (tmp_path / "runs.jsonl").touch()
     assert main(["figure", name, "--results", str(tmp_path)]) == 2
     assert f"no runs of {name} are recorded" in capsys.readouterr().err
     remember_fig6(tmp_path, REPLICATION)

@@ -54,7 +54,8 @@ def test_a_damaged_file_remembers_nothing(folder, content):
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, capsys):
-    (tmp_path / "file").write_text("")
+    for name in ("file", "runs.jsonl"):
+        (tmp_path / name).write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert main(["claims", "table9", "--results", str(tmp_path), "--grid"]) == 0
     assert "needle" in capsys.readouterr().out

@@ -58,6 +58,7 @@ def test_prose_takes_the_room_that_is_left(capsys, monkeypatch):
 
 @pytest.mark.parametrize("command", [["claims", "table2", "--grid"], ["claims", "--summary"], ["claims", "table9"]])
 def test_every_format_has_the_same_cells(command, tmp_path, capsys):
+    (tmp_path / "runs.jsonl").touch()
     at = ["--results", str(tmp_path)]
     assert main([*command, *at, "--csv"]) == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))

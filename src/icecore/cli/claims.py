@@ -16,6 +16,7 @@ from icecore.cli.sweeps import (
     ScaleName,
     experiment_names,
     require_preset,
+    require_results,
     warn,
 )
 from icecore.cli.terminal_table import terminal_width, wrapped
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from icecore.reporting.claim import Claim
     from icecore.store import Record
-
-
-REPRODUCE = "icecore reproduce makes it, or --results names another"
 
 
 def claims_command(
@@ -98,17 +96,6 @@ def claims_command(
             show_presets(wanted, scale, folder, json, chosen)
         else:
             show_claims(wanted, scale, preset or "released", folder, json, chosen, grid)
-
-
-def require_results(folder: Path, scale: ScaleName) -> None:
-    """Raise unless the folder holds records: without them, all claims would be "not run"."""
-    from icecore.store import INSIDE
-    from icecore.store.records import NAME
-
-    way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
-    require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
-    has_records = any((folder / name).exists() for name in (NAME, INSIDE))
-    require(has_records, f"there are no records in {folder}: {folder / NAME} is missing; {way_out}")
 
 
 def merge_command(

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from icecore.cli.output import JSON_OPTION, print_json, say
-from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, warn
+from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, require_results, warn
 
 NAMES = "fig4, fig6, fig7, fig8, capacity, init"
 
@@ -41,9 +41,11 @@ def figure_command(
     if name not in FIGURES:
         raise InputError(f"there is no figure {name}; there are {', '.join(FIGURES)}")
     experiment, figure = FIGURES[name]
+    folder = results or DEFAULT_RESULTS[scale]
+    require_results(folder, scale)
     paths = [path for each in out for path in files_at(each, name)] or [Path(f"{name}.png")]
     with remembered_settings():
-        evidence = evidence_of(Records(results or DEFAULT_RESULTS[scale], warn), scale, preset)
+        evidence = evidence_of(Records(folder, warn), scale, preset)
         points = draw(name, figure, experiment.name, evidence, paths)
     values = sum(len(point.values) for point in points)
     if json:

@@ -11,7 +11,7 @@ import typer
 from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.output import say_aside
 from icecore.cli.progress import sweep_progress
-from icecore.errors import printable_line, unknown_name
+from icecore.errors import printable_line, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Job
@@ -34,6 +34,7 @@ PRESET = typer.Option(
 RESULTS = typer.Option(None, help="Folder of the records. Default: results; for laptop, runs.")
 MOST_SEEDS = 10_000  # per cell
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
+REPRODUCE = "icecore reproduce makes it, or --results names another"
 GRID = typer.Option(
     False,
     "--grid",
@@ -47,6 +48,17 @@ def require_preset(preset: str) -> None:
 
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
+
+
+def require_results(folder: Path, scale: ScaleName) -> None:
+    """Raise unless the folder holds records: without them, all claims would be "not run"."""
+    from icecore.store import INSIDE
+    from icecore.store.records import NAME
+
+    way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
+    require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
+    has_records = any((folder / name).exists() for name in (NAME, INSIDE))
+    require(has_records, f"there are no records in {folder}: {folder / NAME} is missing; {way_out}")
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:

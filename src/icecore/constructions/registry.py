@@ -12,7 +12,7 @@ from icecore.tasks import DecimalAddition, Item, ModularAddition, Needle, Parent
 
 @dataclass(frozen=True)
 class Construction:
-    """How to write weights for a task, and how to enumerate its inputs."""
+    """Weights for a task, written by hand, and all of its inputs."""
 
     task: type[Task]
     idea: str

@@ -23,7 +23,7 @@ WHERE = {"where": True}
 
 
 class Coordinates(NamedTuple):
-    """Where theory places a task. The fourth coordinate is measured: `icecore.tasks.sensitivity`."""
+    """Theory's coordinates of a task. The fourth coordinate is measured: `icecore.tasks.sensitivity`."""
 
     rounds: int | None  # rounds of attention that suffice in theory; None if not known
     symbols: int  # input symbols to be kept apart

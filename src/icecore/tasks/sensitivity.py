@@ -59,7 +59,7 @@ def measure_sensitivity(task: Task, changes: int = CHANGES) -> Sensitivity:
 
 
 class Effects:
-    """What changes did to each answer token."""
+    """Effect of changes on each answer token."""
 
     def __init__(self) -> None:
         self.sums: list[float] = []  # per answer token: changed symbols, were all of them changed in turn

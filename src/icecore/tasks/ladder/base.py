@@ -1,4 +1,4 @@
-"""What the ladder's tasks share: their number of items, and two ways to lay out an item."""
+"""Shared parts of the ladder's tasks: their number of items, and two ways to lay out an item."""
 
 import abc
 from typing import Literal
