@@ -26,7 +26,7 @@ from icecore.store import Records
 from icecore.sweeps import runner
 from icecore.tasks import Needle
 from icecore.training.imitation_target import TargetNumbers
-from icecore.training.loop import Progress
+from icecore.training.progress import Progress
 
 
 def test_tables_of_analyses_have_each_number_below_its_heading(capsys):

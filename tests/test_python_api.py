@@ -14,7 +14,8 @@ from small_runs import MODEL, SHORT, TASK
 import icecore as ice
 from icecore.errors import InputError
 from icecore.training import loop
-from icecore.training.loop import Intervals, Trainer
+from icecore.training.loop import Trainer
+from icecore.training.progress import Intervals
 
 
 @dataclass(frozen=True)

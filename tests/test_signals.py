@@ -15,7 +15,7 @@ from icecore.cli import main
 from icecore.errors import InputError, Interrupted
 from icecore.signals import interrupts_deferred
 from icecore.training import RunFolder
-from icecore.training.loop import Intervals
+from icecore.training.progress import Intervals
 
 whole = pytest.fixture(scope="module", name="whole")(train_whole)
 SAVING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]

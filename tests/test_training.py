@@ -12,9 +12,10 @@ from icecore.models import LSTM, ModelDims, Transformer, initialize
 from icecore.signals import Interrupts
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Phase, Population, RunConfig, RunFolder, TrainingConfig
-from icecore.training.loop import Intervals, Trainer
+from icecore.training.loop import Trainer
 from icecore.training.optimizer import clip_factors, norms_of
 from icecore.training.population import CHANNELS_AT_ONCE, losses, predict
+from icecore.training.progress import Intervals
 from icecore.training.stream import Stream
 
 pytestmark = pytest.mark.shapes

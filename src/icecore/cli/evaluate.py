@@ -54,7 +54,7 @@ def command(
     from icecore.process import configure_process
     from icecore.store import write_whole
     from icecore.training import RunFolder, TrainedRun, pick_device
-    from icecore.training.loop import measured
+    from icecore.training.evaluation import measured
     from icecore.training.population import predict
 
     configure_process()

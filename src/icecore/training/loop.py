@@ -1,97 +1,31 @@
-"""Training loop, evaluation and results."""
+"""The training loop."""
 
-import contextlib
 import itertools
-import math
-import platform
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 
-import icecore
 from icecore.errors import InputError, Interrupted, is_out_of_memory, require
 from icecore.process import configure_process
 from icecore.signals import Interrupts, interrupts_deferred
-from icecore.store import origin, remember_source
-from icecore.tasks import Batch, Language, Task
+from icecore.store import remember_source
+from icecore.tasks import Batch, Language
 from icecore.training.config import RunConfig
+from icecore.training.evaluation import evaluate, evaluating, refuse_non_finite_result, result_of
 from icecore.training.parallel import MicroBatches
-from icecore.training.population import Population, predict
+from icecore.training.population import Population
 from icecore.training.precision import Precision
 from icecore.training.probes import Probe, probe_all
+from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, Progress, ProgressCallback
 from icecore.training.replay import Replay
 from icecore.training.run_folder import RunFolder
 from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import BatchStream, Stream
-from icecore.user_code import reraise_user_error
 
-
-@dataclass(frozen=True)
-class Progress:
-    """Argument of a progress callback: each seed's loss after `step` steps, and its accuracy when measured.
-
-    During an evaluation, `evaluated` is the fraction of items done.
-    """
-
-    step: int
-    steps: int
-    loss: list[float]
-    accuracy: list[float] | None = None
-    test_loss: list[float] | None = None
-    evaluated: float | None = None
-    probes: dict[str, list[float]] | None = None
-
-
-ProgressCallback = Callable[[Progress], None]
-EVALUATION_SHARE = 0.2  # of a run's time, unless the user sets `evaluate_every`
-CHECKPOINT_MINUTES = 5.0  # between checkpoints at most, unless the user sets `checkpoint_minutes`
 SIGNALS_SHARED_EVERY = 8  # steps: processes ask each other whether one was interrupted
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Intervals of logging, evaluation and checkpoints, in steps unless named otherwise. They do not affect training.
-
-    The best loss of a language model is the best measured one.
-    """
-
-    log_every: int
-    evaluate_every: int
-    checkpoint_every: int
-    evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
-    checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
-
-    @staticmethod
-    def of(
-        steps: int,
-        log: int | None,
-        evaluate: int | None,
-        checkpoint: int | None,
-        checkpoint_minutes: float = CHECKPOINT_MINUTES,
-    ) -> "Intervals":
-        for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
-            require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
-        require(checkpoint_minutes > 0, f"checkpoint_minutes must be above 0, got {checkpoint_minutes:g}")
-        return Intervals(
-            log or max(1, steps // 200),
-            evaluate or max(1, steps // 10),
-            checkpoint or max(1, steps // 20),
-            EVALUATION_SHARE if evaluate is None else None,
-            checkpoint_minutes,
-        )
-
-    def next_stop(self, step: int, end: int) -> int:
-        """Return the next step after `step`, up to `end`, at which to log, evaluate or save."""
-        every = (self.log_every, self.evaluate_every, self.checkpoint_every)
-        return min(end, *((step // often + 1) * often for often in every))
-
-    def is_logged(self, step: int) -> bool:
-        return step % self.log_every == 0 or step % self.evaluate_every == 0
 
 
 def train_run(
@@ -345,72 +279,6 @@ class Trainer:
         steps, losses = zip(*measured, (self.config.steps, at_the_end), strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
         return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
-
-
-def evaluate(
-    population: Population, task: Task, batch: Batch, on_rows: Callable[[int], None] | None = None
-) -> dict[str, list[float]]:
-    """Return each seed's accuracies by name and its loss in all units; `on_rows` gets the number of rows done."""
-    dims, longest, largest = population.dims, batch.tokens.shape[1], int(batch.tokens.max())
-    require(longest <= dims.n_positions, f"the model has {dims.n_positions} positions, but items have {longest} tokens")
-    require(largest < dims.vocab_size, f"the model knows tokens up to {dims.vocab_size - 1}, not {largest}")
-    return measured(task, batch, *predict(population, batch, on_rows=on_rows))
-
-
-def measured(
-    task: Task, batch: Batch, predictions: Int64[Tensor, "seed item seq"], loss: Float[Tensor, " seed"]
-) -> dict[str, list[float]]:
-    with (
-        contextlib.nullcontext()
-        if task.source_text is None
-        else reraise_user_error(f"accuracies of {task.name} failed")
-    ):
-        accuracies = {name: value.tolist() for name, value in task.accuracies(predictions, batch).items()}
-    units = {name: (loss * factor).tolist() for name, factor in task.loss_units(batch).items()}
-    return accuracies | {"loss": loss.tolist()} | units
-
-
-def evaluating(
-    on_progress: ProgressCallback | None, step: int, steps: int, loss: list[float], test: Batch
-) -> Callable[[int], None] | None:
-    """Return a callback that reports evaluation progress: a wide model on a CPU takes minutes."""
-    if on_progress is None:
-        return None
-
-    def on_rows(rows: int) -> None:
-        if rows < len(test):
-            on_progress(Progress(step, steps, loss, evaluated=rows / len(test)))
-
-    return on_rows
-
-
-def refuse_non_finite_result(result: dict[str, Any]) -> None:
-    for seed, loss in zip(result["seeds"], result["loss"], strict=True):
-        require(math.isfinite(loss), f"the test loss of seed {seed} is not finite at the end; try a lower --lr")
-
-
-def result_of(config: RunConfig, population: Population, device: torch.device) -> dict[str, Any]:
-    """Return the parts of a result that are not measured on the test set."""
-    trained, frozen = config.parameter_counts
-    train_set = config.task.train_set() if config.task.test_split == "separate" else None
-    on_train = {} if train_set is None else evaluate(population, config.task, train_set.to(device))
-    return {
-        **({"train_accuracy": on_train["accuracy"]} if on_train else {}),
-        "seeds": list(config.seeds),
-        "baselines": config.task.baselines(),
-        **({"loss_baselines": loss_baselines} if (loss_baselines := config.task.loss_baselines()) else {}),
-        "trained_parameters": trained,
-        "frozen_parameters": frozen,
-        "steps": config.steps,
-        "device": device_name(device),
-        "threads": torch.get_num_threads(),
-        "versions": {"icecore": icecore.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        **origin(),
-    }
-
-
-def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
 
 
 def out_of_memory(config: RunConfig) -> InputError:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from icecore.training.loop import Progress, ProgressCallback
+from icecore.training.progress import Progress, ProgressCallback
 
 SECONDS = 0.5  # between two updates
 

@@ -18,7 +18,7 @@ from icecore.tasks import TASKS, Batch, Task, make_task
 from icecore.tasks.check import require_task
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.imitation_target import with_target
-from icecore.training.loop import CHECKPOINT_MINUTES, Intervals, ProgressCallback, train_run
+from icecore.training.loop import train_run
 from icecore.training.memory import require_memory
 from icecore.training.notebook import notebook_progress
 from icecore.training.parallel import MicroBatches, Parallel
@@ -26,6 +26,7 @@ from icecore.training.population import Population
 from icecore.training.precision import pick_precision
 from icecore.training.presets import preset_dims, preset_training
 from icecore.training.probes import Probe, named_probes
+from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, ProgressCallback
 from icecore.training.run_code import remember_texts
 from icecore.training.run_folder import RunFolder, texts_of
 from icecore.training.stream import batch_sizes
@@ -181,7 +182,7 @@ def checked_model(model: Model) -> Model:
 def checked_trainable(trainable: str | Sequence[str]) -> str:
     """Return the roles, joined by commas."""
     is_list = isinstance(trainable, Iterable) and not isinstance(trainable, str)
-    names = list(trainable) if is_list else [trainable]
+    names: list[Any] = list(trainable) if is_list else [trainable]
     require(
         bool(names) and all(isinstance(name, str) for name in names),
         f"trainable must be a name or a list of names, such as 'embeddings', got {trainable!r}",

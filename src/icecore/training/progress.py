@@ -1,0 +1,68 @@
+"""Progress of a run, and the intervals at which it is logged, evaluated and saved."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from icecore.errors import require
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Argument of a progress callback: each seed's loss after `step` steps, and its accuracy when measured.
+
+    During an evaluation, `evaluated` is the fraction of items done.
+    """
+
+    step: int
+    steps: int
+    loss: list[float]
+    accuracy: list[float] | None = None
+    test_loss: list[float] | None = None
+    evaluated: float | None = None
+    probes: dict[str, list[float]] | None = None
+
+
+ProgressCallback = Callable[[Progress], None]
+EVALUATION_SHARE = 0.2  # of a run's time, unless the user sets `evaluate_every`
+CHECKPOINT_MINUTES = 5.0  # between checkpoints at most, unless the user sets `checkpoint_minutes`
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals of logging, evaluation and checkpoints, in steps unless named otherwise. They do not affect training.
+
+    The best loss of a language model is the best measured one.
+    """
+
+    log_every: int
+    evaluate_every: int
+    checkpoint_every: int
+    evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
+    checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
+
+    @staticmethod
+    def of(
+        steps: int,
+        log: int | None,
+        evaluate: int | None,
+        checkpoint: int | None,
+        checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    ) -> "Intervals":
+        for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
+            require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
+        require(checkpoint_minutes > 0, f"checkpoint_minutes must be above 0, got {checkpoint_minutes:g}")
+        return Intervals(
+            log or max(1, steps // 200),
+            evaluate or max(1, steps // 10),
+            checkpoint or max(1, steps // 20),
+            EVALUATION_SHARE if evaluate is None else None,
+            checkpoint_minutes,
+        )
+
+    def next_stop(self, step: int, end: int) -> int:
+        """Return the next step after `step`, up to `end`, at which to log, evaluate or save."""
+        every = (self.log_every, self.evaluate_every, self.checkpoint_every)
+        return min(end, *((step // often + 1) * often for often in every))
+
+    def is_logged(self, step: int) -> bool:
+        return step % self.log_every == 0 or step % self.evaluate_every == 0
