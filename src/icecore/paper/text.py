@@ -8,7 +8,7 @@ with the command that makes them.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from icecore.paper import fig6, table1, table2, table4, table5, table7, table9
 from icecore.paper.cells import PaperCell
@@ -16,10 +16,11 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.fig4 import trained
 from icecore.paper.numbers import BETWEEN, BIMODAL, LAPTOP_LINE, SOLVED
+from icecore.paper.rule import Rule
 from icecore.paper.scales import FOUR, SCALES, Scale
 from icecore.paper.shares import Share, shares_of
 from icecore.paper.text_analyses import attention_scores, kept_accuracy, modular_metrics
-from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of
+from icecore.reporting.claim import Claim, median_of, strictly_judged
 from icecore.reporting.verdict import Null, combined
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
@@ -28,45 +29,6 @@ Values = tuple[float, ...]
 RISE = math.sqrt(fig6.SHARP_RISE[0])
 ENTROPIES = (2.89, 3.02)
 FROZEN_LSTM = "frozen LSTM"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A sentence of the text as a range of one measured number, with its reason and its null."""
-
-    label: str
-    measure: str  # the measured number, in words
-    least: float
-    most: float
-    reason: str
-    null: Null | None = None
-    paper: float | None = None
-    digits: int = 1
-    command: str = ""  # makes the missing runs
-
-    @property
-    def tolerance(self) -> str:
-        if self.paper is not None:
-            return f"{self.most - self.paper:g}"
-        if math.isinf(self.most):
-            return f"at least {self.least:.4g}"
-        return f"at most {self.most:.4g}" if math.isinf(self.least) else f"{self.least:g} to {self.most:g}"
-
-    def claim(self, ours: float | None, seeds: int, **measured: object) -> Claim:
-        verdict = verdict_of(ours, ours is not None and self.least <= ours <= self.most)
-        makes = f"made by: {self.command}" if ours is None and self.command else ""
-        note = "; ".join(filter(None, (self.measure, makes)))
-        made = Claim("text", self.label, self.paper, ours, (), None, self.tolerance, self.reason, verdict)
-        more = {"digits": self.digits, "null": self.null, "seeds": seeds, "note": note}
-        return replace(made, allowed=(self.least, self.most), **more, **measured)
-
-    def of_seeds(self, values: Sequence[float], is_worst: bool = False) -> Claim:
-        ours = min(values, default=None) if is_worst else median_of(values)
-        return self.claim(ours, len(values), values=tuple(values), is_worst=is_worst)
-
-    def of_cells(self, how: str, cells: Sequence[Values]) -> Claim:
-        seeds = min(map(len, cells), default=0)
-        return self.claim(combined(how, cells) if cells else None, seeds, compared=(how, tuple(cells)))
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
