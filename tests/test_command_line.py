@@ -12,6 +12,7 @@ import pytest
 from icecore.bench.language import RandomText
 from icecore.cli import app, main
 from icecore.store.provenance import without_folder
+from icecore.tasks import TASKS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "reversal.py"
 
@@ -39,7 +40,7 @@ def test_tasks_as_json(capsys):
     code, out, _ = run(capsys, "tasks", "--json")
     assert code == 0
     tasks = {task["name"]: task for task in json.loads(out.splitlines()[-1])["tasks"]}
-    assert len(tasks) == 7
+    assert len(tasks) == len(TASKS)
     needle = tasks["needle"]
     assert needle["presets"] == ["released", "unfiltered", "reconstructed", "paper"]
     assert (needle["vocab_size"], needle["max_length"], needle["version"]) == (256, 61, 1)

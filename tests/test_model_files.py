@@ -159,12 +159,13 @@ def test_a_body_that_fails_in_training_is_one_line(tmp_path, monkeypatch, capsys
         text.replace("own = par", f"if len(tokens) > 3:\n            raise {raised}('too many')\n        own = par")
     )
     assert main(["train", "needle", "--model", "late.py:Looking", *FLAGS]) == 2
-    assert f"late.py:Looking failed in training ({raised}: too many)" in capsys.readouterr().err
+    assert f"late.py:Looking failed in training ({raised}: too many, in late.py line 23)" in capsys.readouterr().err
     flags = ["--widths", "16", "--seeds", "1", "--trainable", "all", *FLAGS]
     del flags[flags.index("--width") : flags.index("--width") + 2]
     assert main(["compare", "needle", "--model", "late.py:Looking", "--model", "transformer", *flags]) == 2
     shown = capsys.readouterr()
-    assert f"failed: needle, Normal, looking 16, seed 0: looking failed in training ({raised}: too many)" in shown.err
+    failed = "failed: needle, Normal, looking 16, seed 0: looking failed in training"
+    assert f"{failed} ({raised}: too many, in late.py line 23)" in shown.err
     assert [point["line"] for point in json.loads(shown.out.splitlines()[-1])["points"]] == ["Normal"], (
         "the rest went on"
     )
