@@ -150,7 +150,7 @@ def test_pickles_are_refused(tmp_path: Path):
         HuggingFace(folder)
 
 
-def test_only_the_folders_own_safetensors_are_read(tmp_path: Path):
+def test_only_the_folders_own_safetensors_are_read(tmp_path: Path, capfd: pytest.CaptureFixture):
     """An index may lead out of the folder, or to a pickle."""
     folder = Path(written(tmp_path / "sent", vocab_size=30, max_position_embeddings=128))
     network = transformers.LlamaForCausalLM(
@@ -162,7 +162,9 @@ def test_only_the_folders_own_safetensors_are_read(tmp_path: Path):
     index = {"metadata": {}, "weight_map": dict.fromkeys(network.state_dict(), "../evil.bin")}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    capfd.readouterr()
     values = initialize(HuggingFace(str(folder)), DIMS, 0)
+    assert "".join(capfd.readouterr()) == "", "bars and tables of transformers"
     assert torch.equal(values["model.norm.weight"], network.state_dict()["model.norm.weight"])
     assert torch.equal(values["lm_head.weight"], network.state_dict()["lm_head.weight"][:20])
 

@@ -137,6 +137,37 @@ def records(**changes: Any) -> Callable[[Path], None]:
     return attack
 
 
+def with_body(**changes: Any) -> Callable[[Path], None]:
+    """Return an attack on the config of transformers inside the config of a run."""
+
+    def attack(run: Path) -> None:
+        def change(config: Any) -> None:
+            body = json.loads(config["model"]["settings"]["config"])
+            config["model"]["settings"]["config"] = json.dumps(body | changes, sort_keys=True)
+
+        edit(run / "config.json", change)
+
+    return attack
+
+
+def remote_code(folder: Path) -> None:
+    (folder / "evil.py").write_text(MODEL)
+    maps = {"auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}, "trust_remote_code": True}
+    edit(folder / "config.json", lambda config: config.update(maps))
+
+
+def index_to_pickle(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    (folder.parent / "evil.bin").write_bytes(pickle.dumps(Pickled()))
+    index = {"metadata": {}, "weight_map": {"model.norm.weight": "../evil.bin", "lm_head.weight": "../evil.bin"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def only_pickled(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pickled()))
+
+
 DEEP = b"[" * 200_000
 ON_RUNS: dict[str, Callable[[Path], None]] = {
     "task.py in a run of needle": with_code("task", TASK),
@@ -208,4 +239,28 @@ ON_RECORDS: dict[str, Callable[[Path], None]] = {
     "records of 64 GB": endless("runs.jsonl"),
     "records are a pipe": piped("runs.jsonl"),
     "records link to an endless device": linked("runs.jsonl", "/dev/zero"),
+}
+ON_BODY_RUNS: dict[str, Callable[[Path], None]] = {  # runs of --model hf:CONFIG
+    "hf: remote code": with_body(auto_map={"AutoModelForCausalLM": "evil--x.Evil"}, trust_remote_code=True),
+    "hf: kernels of the hub": with_body(attn_implementation="kernels-community/x", use_kernels=True),
+    "hf: 10^8 layers": with_body(num_hidden_layers=10**8),
+    "hf: 10^9 labels": with_body(num_labels=10**9),
+    "hf: inner width of 10^12": with_body(intermediate_size=10**12),
+    "hf: model_type is a list": with_body(model_type=["llama"]),
+    "hf: escapes in the model_type": with_body(model_type=ESCAPES),
+    "hf: code in the activation": with_body(hidden_act="__import__('pathlib').Path('PWNED').touch()"),
+    "hf: config is a path": set_at("config.json", "model", "settings", "config", to="/dev/zero"),
+    "hf: weights of elsewhere": set_at("config.json", "model", "settings", "weights", to="0123456789abcdef"),
+}
+ON_BODY_FOLDERS: dict[str, Callable[[Path], None]] = {  # what --model hf:FOLDER names
+    "hf: remote code in the folder": remote_code,
+    "hf: index to a pickle": index_to_pickle,
+    "hf: weights as a pickle": only_pickled,
+    "hf: pickle named safetensors": replaced("model.safetensors", pickle.dumps(Pickled())),
+    "hf: adapter of another model": replaced("adapter_config.json", b'{"base_model_name_or_path": "a/b"}'),
+    "hf: config.json nested deep": replaced("config.json", DEEP),
+    "hf: config.json of 64 GB": endless("config.json"),
+    "hf: weights link to an endless device": linked("x.safetensors", "/dev/zero"),
+    "hf: weights are a pipe": piped("x.safetensors"),
+    "hf: config.json is a pipe": piped("config.json"),
 }

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assault.attack_list import MARKER, ON_RECORDS, ON_RUNS, ON_TEXTS, OTHER_ID
+from assault.attack_list import MARKER, ON_BODY_FOLDERS, ON_BODY_RUNS, ON_RECORDS, ON_RUNS, ON_TEXTS, OTHER_ID
 from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
 from assault.scenarios import COMPARE, LANGUAGE, TRAIN, Stock, clear
 
@@ -31,6 +31,8 @@ HARMLESS = (  # to commands that do not read what is attacked
     "train.npy",
     "tokenizer",
 )
+ITEMS = "--max-pairs 3 --values 20 --vocabulary 40 --test-size 60 --batch 16 --steps 2 --warmup-steps 1"
+FROM_BODY = ["train", "needle", *ITEMS.split(), "--model", "hf:body", "--device", "cpu", "--out", "new"]
 TRAINING = ("train", "compare")  # these look for the id of what they train
 LOADING = ("evaluate", "analyze", "extract", "export")
 
@@ -84,12 +86,20 @@ def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path
         yield name, attack, "text", on_texts
     for name, attack in ON_RECORDS.items():
         yield name, attack, "sweep", on_records
+    if with_slow:
+        body_run = stock.body_run()
+        opening = [[word.replace(run, body_run) for word in each] for each in on_runs]
+        for name, attack in ON_BODY_RUNS.items():
+            yield name, attack, body_run, [each for each in opening if body_run in each and each[0] != "export"]
+        for name, attack in ON_BODY_FOLDERS.items():
+            yield name, attack, "body", [FROM_BODY]
 
 
 def attacked(
     name: str, attack: Callable[[Path], None], where: str, command: list[str], stock: Stock, place: Path
 ) -> Trial:
-    stock.put(("runs", "text", "sweep", "results"), place)
+    of_bodies = ("body", "body-runs") if name.startswith("hf:") else ()
+    stock.put(("runs", "text", "sweep", "results", *of_bodies), place)
     if "sweep/" in where:
         (place / "sweep" / "runs.jsonl").unlink()
     attack(place / where)

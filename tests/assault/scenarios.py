@@ -103,6 +103,14 @@ class Stock:
         assert half.code == -signal.SIGKILL, half
         assert list(folder.glob("begun/*/*/checkpoint.safetensors"))
 
+    def body_run(self) -> str:
+        """Make a folder of transformers with weights, `body`, and return a run of a random body of transformers."""
+        made = call(["--version"], self.folder, Disturbance(prepare=save_body))
+        assert made.code == 0, made
+        self.must(*TRAIN, "--model", "hf:body/config.json", "--out", "body-runs")
+        (run,) = self.folder.glob("body-runs/needle/*")
+        return str(run.relative_to(self.folder))
+
     def must(self, *arguments: str) -> None:
         outcome = call(arguments, self.folder)
         assert outcome.code == 0, (arguments, outcome)
@@ -113,6 +121,20 @@ class Stock:
         for name in names:
             shutil.copytree(self.folder / name, into / name)
         return into
+
+
+def save_body() -> None:
+    """Save a tiny Llama with weights, as transformers does."""
+    import transformers
+
+    sizes: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+    }
+    config = transformers.LlamaConfig(**sizes, vocab_size=60, tie_word_embeddings=False)
+    transformers.LlamaForCausalLM(config).save_pretrained("body")
 
 
 def run_again(scenario: Scenario, folder: Path) -> Outcome:

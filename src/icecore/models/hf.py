@@ -18,6 +18,7 @@ from icecore.models.hf_config import (
     digest_of,
     offline,
     offline_transformers,
+    quiet,
     resolved,
     tensors_in,
     weight_files,
@@ -257,7 +258,7 @@ def loaded(model: HuggingFace, dims: ModelDims) -> dict[str, Tensor]:
     outline = outline_of(model.config, dims)
     tensors = tensors_in(weight_files(model.folder or ""))
     try:
-        with offline():
+        with offline(), quiet():
             full, info = type(outline).from_pretrained(
                 None,
                 config=config_from(json.loads(model.config)),

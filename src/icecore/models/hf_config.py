@@ -43,6 +43,22 @@ def offline() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = before
 
 
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' bars and tables off the screen while the block runs."""
+    from transformers.utils import logging
+
+    had_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if had_bar:
+            logging.enable_progress_bar()
+
+
 def resolved(spec: str, sizes: dict[str, int | None]) -> str:
     """Return the config as canonical JSON, with these sizes; `spec` is a class, a folder, a config.json or JSON."""
     if spec.lstrip().startswith("{"):
