@@ -13,6 +13,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import Records
+from icecore.tasks import make_task
 from icecore.training import RunConfig
 from icecore.training.identity import name_of
 
@@ -174,6 +175,37 @@ def test_ten_million_seeds_are_one_line(whole, tmp_path, capsys):
     run = with_config(copied(whole, tmp_path), lambda config: config.update(seeds=list(range(10**7))))
     said = refusal(capsys, "evaluate", run)
     assert len(said) < 1000
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [("task", "query", 3), ("task", "max_pairs", True), ("model", "width", "16"), ("model", "gain", [1])],
+)
+def test_settings_of_tasks_and_models_have_their_declared_types(whole, part, name, value):
+    config = json.loads((whole.path / "config.json").read_text())
+    config[part]["settings"][name] = value
+    with pytest.raises(InputError, match=name):
+        RunConfig.from_json(config)
+
+
+def test_a_switch_of_a_task_is_true_or_false():
+    with pytest.raises(InputError, match="double_flips must be true or false"):
+        make_task("parentheses", settings={"double_flips": {"a": 1}})
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", True), ("seed", 5), ("seconds", "long"), ("device", 1)])
+def test_records_of_another_type_or_seed_are_not_merged(whole, tmp_path, capsys, name, value):
+    config = json.loads((whole.path / "config.json").read_text()) | {"seeds": [0]}
+    record = {"run": name_of(config), "seed": 0, "accuracy": 0.5, "config": config, "device": "cpu", "seconds": 1.0}
+    (tmp_path / "sent").mkdir()
+    sent = tmp_path / "sent" / "runs.jsonl"
+    sent.write_text(json.dumps(record | {name: value}) + "\n")
+    merge = ["results", "merge", str(sent.parent), "--results", str(tmp_path / "ours")]
+    assert main(merge) == 2
+    assert f"{name} is {value!r}" in capsys.readouterr().err
+    assert not (tmp_path / "ours").exists()
+    sent.write_text(json.dumps(record) + "\n")
+    assert main(merge) == 0
 
 
 @pytest.mark.parametrize(

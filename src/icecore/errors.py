@@ -52,6 +52,21 @@ def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
     return {name: typing.get_args(kind) for name, kind in kinds.items() if typing.get_origin(kind) is typing.Literal}
 
 
+KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
+    int: ("a whole number", (int,)),
+    float: ("a number", (float, int)),
+    bool: ("true or false", (bool,)),
+    str: ("a text", (str,)),
+}
+
+
+def require_kind(name: str, value: object, kind: object) -> None:
+    """Raise unless a setting has its declared type; a type that is not in KINDS is for its class to check."""
+    noun, allowed = KINDS.get(kind, ("", ()))
+    if noun and type(value) not in allowed:
+        raise InputError(f"{name} must be {noun}, got {value!r}"[:200])
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether memory ran out. Torch raises its own RuntimeError class on a GPU, a plain one on a CPU."""
     return (

@@ -119,6 +119,7 @@ def merge_command(
     runs = [record for each in theirs for record in each.read()]
     looks_inside = [record for source in sources for record in Records(source, warn, INSIDE).read()]
     require_own_ids([*runs, *looks_inside])
+    require_sound([*runs, *looks_inside])
     ours.require_agreement(runs)
     inside.require_agreement(looks_inside)
     added = ours.append(runs)
@@ -145,6 +146,15 @@ def require_own_ids(records: "Sequence[Record]") -> None:
         )
     if unchecked:
         warn(f"the ids of {len(unchecked):,} records without a config cannot be checked; reports leave them out")
+
+
+def require_sound(records: "Sequence[Record]") -> None:
+    """Raise for a value that reports would skip: it would keep the right record of its run out."""
+    from icecore.store.record_schema import problem_of_record
+
+    for record in records:
+        problem = problem_of_record(record)
+        require(problem is None, f"the record of run {record['run']} is damaged: {problem}; nothing was added")
 
 
 def show_claims(

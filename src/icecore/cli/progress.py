@@ -82,7 +82,7 @@ def live_bar(label: str) -> "Iterator[ProgressCallback]":
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[words]}"),
         TextColumn("{task.fields[rate]}"),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         row = bar.add_task(label, total=None, words="", rate="")
@@ -114,7 +114,7 @@ def described_bar() -> "Bar":
         BarColumn(bar_width=14),
         TaskProgressColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     return Bar(*columns, console=console, transient=True, disable=not console.is_terminal)
 

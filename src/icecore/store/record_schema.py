@@ -129,6 +129,15 @@ def has_numbers_in_range(record: dict[str, Any]) -> bool:
     return all(is_right(record[name]) for name, is_right in NUMBERS.items() if name in record)
 
 
+def problem_of_record(record: dict[str, Any]) -> str | None:
+    """Return what is wrong with the values of a record and its seed, or None. Older records have no config."""
+    for name, is_right in KINDS.items():
+        if name in record and not is_right(record[name]) and (name, record[name]) != ("config", None):
+            return f"{name} is {record[name]!r}"[:200]
+    seeds = (record.get("config") or {}).get("seeds")
+    return None if seeds in (None, [record.get("seed")]) else f"its seed is {record.get('seed')}, its config's {seeds}"
+
+
 # Keys of every result.
 REQUIRED_OF_RESULTS = (
     *("accuracy", "loss", "seeds", "baselines", "trained_parameters", "frozen_parameters", "steps", "seconds"),

@@ -5,7 +5,7 @@ import types
 import typing
 from collections.abc import Mapping
 
-from icecore.errors import InputError, unknown_name
+from icecore.errors import InputError, require_kind, unknown_name
 from icecore.tasks.base import Task
 from icecore.user_code import is_file, load_class
 
@@ -44,8 +44,7 @@ def parsed(task_class: type[Task], settings: Mapping[str, object]) -> dict[str, 
             raise unknown_name(f"setting of {task_class.name}", key, names)
         kind = types_of[key]
         values[key] = parse_value(key, value, kind) if isinstance(value, str) else value
-        if kind is int and type(values[key]) is not int:
-            raise InputError(f"{key} must be a whole number, got {value!r}")
+        require_kind(key, values[key], kind)
     return values
 
 

@@ -1,13 +1,14 @@
 """Configuration of a run: task, model, initial parameters, phases and seeds. Frozen and hashed."""
 
 import dataclasses
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from icecore.errors import InputError, require, unknown_name
+from icecore.errors import InputError, require, require_kind, unknown_name
 from icecore.models import MODELS, SHIPPED, Model, ModelDims, trained_names
 from icecore.tasks import TASKS, Task, make_task
 from icecore.training.identity import (
@@ -229,6 +230,10 @@ def model_of(value: Mapping[str, Any], code: RunCode | None) -> Model:
             "class in icecore.models.MODELS, in Python, before loading the run"
         )
     model_class = MODELS[name] if code is None else code.class_of(value, Model, "model")
-    model = model_class(**from_json(value["settings"]) | value.get("where", {}))
+    settings = from_json(value["settings"])
+    hints = typing.get_type_hints(model_class) if code is None else {}
+    for key, each in settings.items():
+        require_kind(key, each, hints.get(key))
+    model = model_class(**settings | value.get("where", {}))
     require_unchanged(value, model, "model")
     return model
