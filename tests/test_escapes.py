@@ -6,8 +6,11 @@ import pytest
 from small_runs import copied, train_whole
 
 from icecore.cli import main
+from icecore.cli.output import with_progress
+from icecore.cli.progress import live_bar, stage_progress
 from icecore.errors import printable, printable_line
 from icecore.reporting.table import Table
+from icecore.training import Progress
 
 whole = pytest.fixture(scope="module")(train_whole)
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\r\x7f"
@@ -82,3 +85,14 @@ def test_text_of_every_alphabet_stays_as_it_is():
     text = "Größe, 大きさ, مقاس, 🧊"
     assert printable(text) == printable_line(text) == text
     assert printable_line("a\nb\tc") == "a\\nb\\tc"
+
+
+def test_a_name_is_no_markup_in_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for name in ("[/x]", "[link=http://somewhere]x"):
+        with live_bar(name) as on_progress:
+            on_progress(Progress(1, 2, [0.5], None))
+        assert list(with_progress([1], 1, name)) == [1]
+        with stage_progress() as watch:
+            watch(name, 1, 2)
+    assert "http://somewhere\x1b" not in capsys.readouterr().err

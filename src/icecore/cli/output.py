@@ -46,11 +46,17 @@ def counted(count: int, noun: str) -> str:
 def with_progress(things: Iterable[Thing], total: int, label: str) -> Iterator[Thing]:
     """Yield the things, with a bar and an ETA on standard error if it is a terminal."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import track
 
     console = Console(stderr=True)
     yield from track(
-        things, description=label, total=total, console=console, disable=not console.is_terminal, transient=True
+        things,
+        description=escape(printable(label)),
+        total=total,
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
     )
 
 
