@@ -52,7 +52,7 @@ def choices_of(declared: type) -> dict[str, tuple[str, ...]]:
     return {name: typing.get_args(kind) for name, kind in kinds.items() if typing.get_origin(kind) is typing.Literal}
 
 
-KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
+SETTING_TYPES: dict[object, tuple[str, tuple[type, ...]]] = {
     int: ("a whole number", (int,)),
     float: ("a number", (float, int)),
     bool: ("true or false", (bool,)),
@@ -61,8 +61,8 @@ KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
 
 
 def require_kind(name: str, value: object, kind: object) -> None:
-    """Raise unless a setting has its declared type; a type that is not in KINDS is for its class to check."""
-    noun, allowed = KINDS.get(kind, ("", ()))
+    """Raise unless a setting has its declared type; a type that is not in SETTING_TYPES is for its class to check."""
+    noun, allowed = SETTING_TYPES.get(kind, ("", ()))
     if noun and type(value) not in allowed:
         raise InputError(f"{name} must be {noun}, got {value!r}"[:200])
 

@@ -131,7 +131,7 @@ def has_numbers_in_range(record: dict[str, Any]) -> bool:
 
 def problem_of_record(record: dict[str, Any]) -> str | None:
     """Return what is wrong with the values of a record, or None; its config's values are not looked at."""
-    for name, is_right in KINDS.items():
+    for name, is_right in VALUE_TESTS.items():
         if name in record and name != "config" and not is_right(record[name]):
             return f"{name} is {record[name]!r}"[:200]
     seeds = (record.get("config") or {}).get("seeds")
