@@ -57,6 +57,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, monkeypatch, caps
     for name in ("file", "runs.jsonl"):
         (tmp_path / name).write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "runs.jsonl").touch()
     assert main(["claims", "table9", "--results", str(tmp_path), "--grid"]) == 0
     assert "needle" in capsys.readouterr().out
 
