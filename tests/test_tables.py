@@ -60,6 +60,7 @@ def test_prose_takes_the_room_that_is_left(capsys, monkeypatch):
 def test_every_format_has_the_same_cells(command, tmp_path, capsys):
     (tmp_path / "runs.jsonl").touch()
     at = ["--results", str(tmp_path)]
+    (tmp_path / "runs.jsonl").touch()
     assert main([*command, *at, "--csv"]) == 0
     rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert main([*command, *at, "--markdown"]) == 0
