@@ -48,7 +48,8 @@ def test_a_comparison_of_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
         ("Normal", 16),
         ("Normal", 32),
     ]
-    assert all(len(point["values"]) == 2 and point["baseline"] == 12.5 for point in first)
+    assert all(len(point["values"]) == 2 for point in first)
+    assert all(27 < point["baseline"] < 29 for point in first), "the most frequent letter; chance is 12.5"
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr("icecore.sweeps.runner.train", lambda *_, **__: pytest.fail("trained again"))
     assert points(capsys, "--widths", "16,32") == first

@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -311,6 +312,22 @@ def test_rounds_grow_as_theory_says():
     assert [rounds("k-hop", hops=hops) for hops in (1, 2, 3, 4, 8, 16)] == [2, 3, 3, 4, 5, 6]
     assert [rounds("cycles", nodes=nodes) for nodes in (8, 16, 32)] == [3, 4, 5]
     assert [rounds("word-problem", length=32, group=group) for group in GROUPS] == [1, 2, 5]
+
+
+def test_the_ladder_in_the_documents_is_that_of_the_tasks():
+    text = (Path(__file__).parents[1] / "docs/tasks.md").read_text()
+    rows = text.partition("| task | difficulty |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = {row.split("`")[1]: [cell.strip() for cell in row.split("|")[2:-1]] for row in rows}
+    assert list(cells) == NAMES
+    for name, (difficulty, sensitivity, rounds, symbols, circuit_class, rule) in cells.items():
+        task = made(name)
+        assert difficulty == f"`{task.difficulty_setting}` {', '.join(map(str, task.difficulties))}"
+        coordinates = tuple("" if each is None else str(each) for each in task.coordinates() or ())
+        assert (rounds, symbols, circuit_class) == coordinates
+        if name in ("parity", "sparse-parity", "cycles", "multiplication"):  # the quick ones
+            assert sensitivity.partition(" to ")[0] == f"{measure_sensitivity(task).mean:.1f}"
+            strongest = lazy_rules(task)[0]
+            assert rule == f"{strongest.name.replace('_', ' ')} {strongest.accuracy:.3f}".replace(" 0.", " .")
 
 
 # ---- few items, and wrong settings

@@ -214,12 +214,15 @@ def show(
     task: "Task", cells: "Sequence[Cell]", points: Sequence[Any], seeds: tuple[int, ...], metric: str, format: Format
 ) -> None:
     from icecore.reporting.comparison import table_of
+    from icecore.tasks.lazy import strongest_lazy_rule
 
     title = f"{task.name}: test {spaced(metric)} in %, median of {counted(len(seeds), 'seed')} (min to max)"
     print_table(table_of(cells, points, seeds, title), format)
     if format is Format.csv:
         return
-    baselines = ", ".join(f"{spaced(name)} {100 * value:.1f}" for name, value in task.baselines().items())
+    rule = strongest_lazy_rule(task)
+    known = task.baselines() | ({} if rule is None else {rule.name: rule.accuracy})
+    baselines = ", ".join(f"{spaced(name)} {100 * value:.1f}" for name, value in known.items())
     whose = "" if metric == "accuracy" else " of the accuracy"
     say(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]

@@ -15,6 +15,7 @@ from icecore.store import Record, Records
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.comparison import USUAL, Seeds, comparison, recorded, train_in_memory, train_missing
 from icecore.tasks import Task
+from icecore.tasks.lazy import strongest_baseline
 from icecore.tasks.loading import setting_fields
 from icecore.training import Progress, numbered
 from icecore.training.run import checked_model, checked_task, require_loadable
@@ -119,9 +120,7 @@ def points_from(runs: Sequence[tuple[Cell, Sequence[Record]]], metric: str) -> l
     """Return a point for each cell that has runs."""
     labels = labels_of(cell.task for cell, _ in runs)
     widths = tuple(sorted({cell.model.width for cell, _ in runs}))
-    baselines = {
-        task: 100 * max(task.baselines().values(), default=0.0) if metric == "accuracy" else None for task in labels
-    }
+    baselines = {task: 100 * strongest_baseline(task)[1] if metric == "accuracy" else None for task in labels}
     found: list[Point] = []
     for cell, own in runs:
         measured = sorted((100 * run[metric], run["seed"]) for run in own if metric in run)
