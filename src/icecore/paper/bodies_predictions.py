@@ -1,0 +1,88 @@
+"""Predictions about other random bodies, written before any of their runs at the paper's scale.
+
+Three come from the literature, the others are our best guesses: for each body at width 256, matched, with trained
+embeddings, whether it solves each of the four tasks. `icecore claims bodies` says which held.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LINE = 90.0  # % accuracy from which a task counts as solved; the paper's transformer has 95 on parentheses
+MOD, NEEDLE, SUM, PARENTHESES = "modular-addition", "needle", "decimal-addition", "parentheses"
+
+# By body: the tasks that it solves, and why. All other tasks of the four it does not.
+SOLVES: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "transformer": ((MOD, NEEDLE, SUM, PARENTHESES), "it does at width 1024, and the gain is the same"),
+    "random attention": ((MOD,), "fixed mixing sums what few tokens say, but cannot look one up or count exactly"),
+    "llama": ((MOD, NEEDLE, SUM, PARENTHESES), "rotary phases let trained tokens ask for a distance"),
+    "mamba": ((MOD, PARENTHESES), "its memory counts, but 16 numbers per channel mix 30 pairs up"),
+    "linear attention": ((MOD, PARENTHESES), "it sums over the past, but does not know the order"),
+    "retnet": ((MOD, PARENTHESES), "rotary phases give the order, but sums mix 30 pairs up"),
+    "gla": ((MOD, PARENTHESES), "its random gates forget too fast to look far back"),
+    "mamba-2": ((MOD, PARENTHESES), "as gla"),
+    "deltanet": ((MOD,), "it replaces what it should count, and does not know the order"),
+    "gru": ((MOD,), "a random recurrent state fades within some tokens"),
+    "lstm": ((MOD,), "the paper's LSTM fails even where it is trained, and a random state fades"),
+}
+
+
+@dataclass(frozen=True)
+class Theory:
+    """A prediction of the literature: what is measured, the range it should lie in, and the source."""
+
+    label: str
+    measure: str
+    least: float
+    most: float
+    source: str
+
+
+LOOKUP = Theory(
+    "fixed mixing cannot look up",
+    "needle: random attention minus the best baseline, points",
+    -100.0,
+    10.0,
+    "MixiT, arXiv 2506.01115",
+)
+ARITHMETIC = Theory(
+    "fixed mixing does arithmetic",
+    "modular and decimal addition: the lower accuracy of random attention, %",
+    LINE,
+    100.0,
+    "MixiT, arXiv 2506.01115",
+)
+MEMORY = Theory(
+    "fixed mixing memorizes",
+    "memorization: bits of random attention over bits of the transformer",
+    0.8,
+    10.0,
+    "MixiT, arXiv 2506.01115",
+)
+NO_PARITY = Theory(
+    "eigenvalues in [0, 1]: no parity",
+    "parity, trained throughout: the best of linear attention with and without decays, Mamba and DeltaNet, %",
+    0.0,
+    LINE,
+    "arXiv 2411.12537",
+)
+PARITY = Theory(
+    "eigenvalues in [-1, 1]: parity",
+    "parity, trained throughout: DeltaNet with negative eigenvalues, %",
+    LINE,
+    100.0,
+    "arXiv 2411.12537",
+)
+CHEAP_QUERIES = Theory(
+    "frozen queries and keys cost little",
+    "language: loss with q and k frozen minus loss of full training, nats",
+    -1.0,
+    0.05,
+    "MixiT, arXiv 2506.01115",
+)
+ATTENTION_COSTS_MORE = Theory(
+    "frozen attention costs more than a frozen MLP",
+    "language: loss with attention frozen minus loss with the MLP frozen, nats",
+    0.0,
+    10.0,
+    "openai/parameter-golf, issue 1295",
+)
