@@ -33,7 +33,7 @@ from icecore.cli.options import (
     WEIGHT_DECAY,
     WIDTH,
 )
-from icecore.cli.output import JSON_OPTION, print_json, print_table, say, say_aside
+from icecore.cli.output import JSON_OPTION, counted, print_json, print_table, say, say_aside
 from icecore.cli.progress import training_progress
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
@@ -43,7 +43,7 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from icecore.models import Model, ModelDims
     from icecore.tasks import Task
-    from icecore.training import TrainedRun
+    from icecore.training import RunConfig, TrainedRun
 
 
 LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
@@ -231,6 +231,13 @@ def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
     say_aside(f"{count:,} parameters train ({roles}), {total - count:,} are frozen")
 
 
+def state_of(config: "RunConfig") -> str:
+    """Return how much the last token of a sequence reads of those before it."""
+    before = config.task.max_length - 1
+    size = config.model.state_size(before)
+    return "" if size is None else f"; a state of {size:,} numbers after {counted(before, 'token')}"
+
+
 def find_body(name: str) -> "type[Model]":
     """Return the class that `--model` names."""
     from icecore.errors import unknown_name
@@ -319,6 +326,8 @@ def report(run: "TrainedRun", json: bool) -> None:
         baselines = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
         if baselines or kind == "baselines":
             say(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
-    say(f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen")
+    say(
+        f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen{state_of(config)}"
+    )
     device = printable_line(result["device"])
     say(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {device}; saved in {run.path}")

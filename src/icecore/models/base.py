@@ -121,6 +121,10 @@ class Model(abc.ABC):
         """Return the sub-roles that train only if named themselves, not with `all` or the role above them."""
         return ()
 
+    def state_size(self, _tokens: int, /) -> int | None:
+        """Return how many numbers a sequence's next token reads of those before it, after so many; None: unknown."""
+        return None
+
     @property
     def activations(self) -> tuple[str, ...]:
         """Return the names that `hidden` passes to its hook, in order; empty if it takes none."""
@@ -223,7 +227,7 @@ def initial_value(spec: ParameterSpec, name: str, seed: int) -> Tensor:
 
 
 # Methods that a subclass may override and still compute the same logits from the same parameters.
-NOT_FORWARD = ("specs", "engine", "decoder", "to_huggingface", "trace", "activations", "streams")
+NOT_FORWARD = ("specs", "engine", "decoder", "to_huggingface", "trace", "activations", "streams", "state_size")
 
 
 def same_forward_pass(model: Model, other: type[Model]) -> bool:

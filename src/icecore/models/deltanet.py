@@ -24,8 +24,8 @@ class DeltaNet(GatedBlocks):
     """Heads with a matrix as state: state = state + rate x key (value - key . state)^T; output = query . state.
 
     Queries and keys have length 1, rates are between 0 and 1, or 2 with `negative_eigenvalues`, which parity needs
-    (arXiv 2411.12537). Each head's output has an RMSNorm without weight. The state has layers x width^2 / heads
-    numbers. SOURCE: arXiv 2406.06484. DIFFERS: no short convolution.
+    (arXiv 2411.12537). Each head's output has an RMSNorm without weight. SOURCE: arXiv 2406.06484. DIFFERS: no short
+    convolution.
     """
 
     negative_eigenvalues: bool = False
@@ -47,6 +47,9 @@ class DeltaNet(GatedBlocks):
         rate = 2 * rate if self.negative_eigenvalues else rate
         mixed = replaced(of_length_one(query) / math.sqrt(self.head_width), of_length_one(key), value, rate)
         return linear(rms_norm(mixed).transpose(1, 2).flatten(2), parameters, f"{block}.out")
+
+    def state_size(self, _tokens: int, /) -> int:
+        return self.layers * self.width * self.head_width
 
     @property
     def engine(self) -> "type[Engine]":

@@ -17,7 +17,7 @@ from icecore.models.lstm import LAYER_PARAMETERS
 
 @dataclass(frozen=True)
 class GRU(Model):
-    """A recurrent network; its body has one role, `recurrent`. Its state has `layers` x `width` numbers.
+    """A recurrent network; its body has one role, `recurrent`.
 
     Initializations; embeddings are N(0, 1) in all:
       library   PyTorch's: all else uniform within 1 / sqrt(width)
@@ -67,6 +67,9 @@ class GRU(Model):
             output = run_layer(output, [parameters[f"layer{layer}.{part}"] for part in LAYER_PARAMETERS])
             output = output if hook is None else hook(f"layer{layer}.output", output)
         return output
+
+    def state_size(self, _tokens: int, /) -> int:
+        return self.layers * self.width
 
     @property
     def activations(self) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class LinearAttention(GatedBlocks):
       fixed    a constant of each head (RetNet); it trains only if --trainable names it, `decay`
       channel  of each channel of the key, gated by the token (GLA)
       head     of each head, gated by the token, with a time step that scales the value too (Mamba-2)
-    Each head's output has an RMSNorm without weight and a SiLU gate. The state has layers x width^2 / heads numbers.
+    Each head's output has an RMSNorm without weight and a SiLU gate.
     DIFFERS: no short convolution; queries and keys are rotated only with `rotary` (RetNet rotates them).
     """
 
@@ -118,6 +118,9 @@ class LinearAttention(GatedBlocks):
         return None, log_decay + F.logsigmoid(parameters[f"{block}.decay"])[
             :, None
         ] if self.decay == "fixed" else log_decay
+
+    def state_size(self, _tokens: int, /) -> int:
+        return self.layers * self.width * self.head_width
 
     @property
     def engine(self) -> "type[Engine]":

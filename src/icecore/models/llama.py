@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class Llama(GatedBlocks):
     """Equal to transformers' LlamaForCausalLM, unless it has learned positions too.
 
-    `heads_per_key` heads share one head of keys and values. The state at a token has 2 x layers x width /
-    heads_per_key numbers per token so far.
+    `heads_per_key` heads share one head of keys and values.
     """
 
     heads_per_key: int = 1
@@ -60,6 +59,9 @@ class Llama(GatedBlocks):
         scores = scores.masked_fill(~causal_mask(x.shape[1], x.device), -torch.inf)
         mixed = hook(f"{block}.attention", scores.softmax(dim=-1)) @ value
         return linear(mixed.transpose(1, 2).flatten(2), parameters, f"{block}.out")
+
+    def state_size(self, tokens: int, /) -> int:
+        return 2 * tokens * self.layers * self.width // self.heads_per_key
 
     @property
     def mixer_activations(self) -> tuple[str, ...]:

@@ -67,6 +67,10 @@ class LSTM(Model):
             output = hook(f"layer{layer}.output", run_layers(output, own))
         return output
 
+    def state_size(self, _tokens: int, /) -> int:
+        """Return the size of hidden states and cells."""
+        return 2 * self.layers * self.width
+
     @property
     def activations(self) -> tuple[str, ...]:
         return ("embedding", *(f"layer{layer}.output" for layer in range(self.layers)))

@@ -39,7 +39,7 @@ def time_step_bias(shape: tuple[int, ...], generator: torch.Generator) -> Float[
 class Mamba(Model):
     """Equal to transformers' MambaForCausalLM, untied, unless it has learned positions too.
 
-    Two blocks stand for one layer of a transformer. The state has layers x 2 width x (state + 3) numbers.
+    Two blocks stand for one layer of a transformer.
     Initializations; `gain` multiplies the maps in, select and out:
       library   transformers': maps std .1, `out` uniform; a designed memory, A = -1, ..., -state
       matched   the same, std .1 x sqrt(1024 / width): the gain of width 1024 at every width
@@ -137,6 +137,10 @@ class Mamba(Model):
 
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T
+
+    def state_size(self, _tokens: int, /) -> int:
+        """Return the size of the states, and of the tokens that the convolutions read."""
+        return self.layers * self.inner * (self.state + KERNEL - 1)
 
     @property
     def activations(self) -> tuple[str, ...]:

@@ -157,6 +157,11 @@ class Transformer(Model):
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T
 
+    def state_size(self, tokens: int, /) -> int:
+        """Return the size of keys and values, of values, or of their running sums."""
+        kept = {"softmax": 2 * tokens, "random": tokens, "prefix-sum": 1}[self.attention]
+        return kept * self.layers * self.width
+
     @property
     def activations(self) -> tuple[str, ...]:
         """Return the names, here by shape.
