@@ -8,7 +8,7 @@ import torch
 from references import reference_results, results_by_place, shaken
 
 from icecore.models import DeltaNet, LinearAttention, Llama, Mamba, ModelDims
-from icecore.models.engines import ReferenceEngine, ShapeBuckets, mamba
+from icecore.models.engines import ReferenceEngine, ShapeBuckets, scan
 from icecore.models.engines.mixers import inverse_of_one_plus
 from icecore.tasks import DecimalAddition, Needle, Parentheses
 from icecore.training import Population, Precision
@@ -93,7 +93,7 @@ def test_the_inverse_by_blocks_is_the_inverse(length):
 
 
 def test_tiles_of_sequences_do_not_change_a_scan(monkeypatch):
-    monkeypatch.setitem(mamba.STATES_AT_ONCE, "cpu", 7 * 2 * 32 * 4)  # 7 of 40 sequences
+    monkeypatch.setitem(scan.STATES_AT_ONCE, "cpu", 7 * 2 * 32 * 4)  # 7 of 40 sequences
     task = Parentheses(max_pairs=8, test_size=50)
     population = population_of(BODIES["mamba"], "all", task, torch.float64)
     batch = task.sample(40, torch.Generator().manual_seed(0))

@@ -12,12 +12,13 @@ import torch
 import torch.nn.functional as F
 from references import reference_results, results_by_place, shaken
 
-from icecore.models import ModelDims, Transformer
+from icecore.models import LinearAttention, Llama, Mamba, ModelDims, Transformer
 from icecore.models.engines import Engine, ReferenceEngine, ShapeBuckets, chunked_loss
 from icecore.models.engines.devices import INTERPRETED
 from icecore.models.engines.fused import FusedAttention
 from icecore.models.engines.prefix_index import index_prefixes
 from icecore.models.engines.prefixes import attend_laid_out
+from icecore.models.engines.scan import Convolution, FusedScan, Scan, Times
 from icecore.models.engines.windows import Windows
 from icecore.tasks import Batch, DecimalAddition, Imitation, Memorization, ModularAddition, Needle, Parentheses
 from icecore.training import Population, Precision, TrainingConfig
@@ -78,6 +79,53 @@ def test_short_sequences_give_the_reference_logits_and_gradients(task, trainable
             assert ours.keys() == reference.keys()
             for name, value in ours.items():
                 assert (value - reference[name]).norm() < 2e-5 * reference[name].norm() + 1e-7, name
+
+
+@with_kernels
+@pytest.mark.parametrize(
+    "model",
+    [Llama(width=16, heads=4, heads_per_key=2), LinearAttention(width=16, decay="head"), Mamba(width=8, layers=2)],
+    ids=lambda model: model.name,
+)
+def test_other_bodies_give_the_reference_logits_and_gradients(model):
+    task = Needle(max_pairs=2, values=5, vocabulary=12, test_size=5)
+    population = shaken(Population(model, ModelDims(task.vocab_size, 8), (0, 1), "all", DEVICE))
+    batch = task.sample(3, torch.Generator(DEVICE).manual_seed(0))
+    with Precision.fp32.in_matrix_products():
+        ours, reference = results_by_place(population, batch), reference_results(population, batch)
+    assert ours.keys() == reference.keys()
+    for name, value in ours.items():  # norms of small outputs amplify rounding
+        assert (value - reference[name]).norm() < 1e-3 * reference[name].norm() + 1e-7, name
+
+
+@with_kernels
+def test_the_kernels_of_mamba_are_their_references():
+    """More channels than a program has, fewer states than a tile; sequences that end between and at kept states."""
+    seeds, channels, state, sizes = 2, 40, 3, (3, 3, 2, 2, 1)
+    times, tokens = Times.of(sizes, DEVICE), sum(sizes)
+    x, step = (random(seeds, tokens, channels, seed=seed) for seed in (0, 1))
+    vectors = [random(seeds, channels, seed=seed) for seed in (2, 3)]
+    rate = -random(seeds, channels, state, seed=4).exp()
+    written, read = (random(seeds, tokens, state, seed=seed) for seed in (5, 6))
+    factor, kernel = random(seeds, tokens, channels, seed=7), random(seeds, channels, 4, seed=8)
+
+    def plain(x, step, bias, rate, skip, written, read):
+        step = F.softplus(step + bias[:, None])
+        return Scan.apply(step * x, step, rate, written, read, sizes) + skip[:, None] * x
+
+    leaves = [each.requires_grad_() for each in (x, step, vectors[0], rate, vectors[1], written, read)]
+    found = FusedScan.apply(*leaves, times), plain(*leaves)
+    gradients = [torch.autograd.grad((each * factor).sum(), leaves) for each in found]
+    assert torch.allclose(*found, rtol=1e-5, atol=1e-5)
+    for ours, reference in zip(*gradients, strict=True):
+        assert (ours - reference).norm() < 1e-5 * reference.norm()
+
+    padded = torch.cat([x, x.new_zeros(seeds, 1, channels)], dim=1)
+    shifted = (padded[:, times.earlier[lag]] * kernel[:, None, :, 3 - lag] for lag in range(4))
+    summed, ours = sum(shifted, start=vectors[0][:, None]), Convolution.apply(x, kernel, vectors[0], times)
+    assert torch.allclose(ours, summed, rtol=1e-5, atol=1e-5)
+    gradients = [torch.autograd.grad((each * factor).sum(), x) for each in (ours, summed)]
+    assert torch.allclose(gradients[0][0], gradients[1][0], rtol=1e-5, atol=1e-5)
 
 
 @with_kernels

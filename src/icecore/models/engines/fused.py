@@ -184,7 +184,8 @@ class Select(torch.autograd.Function):
         from icecore.models.engines import kernels
 
         (index,) = ctx.saved_tensors
-        return kernels.add_rows(gradient.new_zeros(ctx.shape), index, gradient), None
+        total = gradient.new_zeros(ctx.shape, dtype=torch.float32)  # in bfloat16, long sums would come to a halt
+        return kernels.add_rows(total, index, gradient).to(gradient.dtype), None
 
 
 class Gather(torch.autograd.Function):
