@@ -7,10 +7,10 @@ import pytest
 import torch
 from references import reference_results, results_by_place, shaken
 
-from icecore.models import DeltaNet, LinearAttention, Llama, Mamba, ModelDims
+from icecore.models import GRU, DeltaNet, LinearAttention, Llama, Mamba, ModelDims, Transformer
 from icecore.models.engines import ReferenceEngine, ShapeBuckets, scan
 from icecore.models.engines.mixers import inverse_of_one_plus
-from icecore.tasks import DecimalAddition, Needle, Parentheses
+from icecore.tasks import Batch, DecimalAddition, Needle, Parentheses
 from icecore.training import Population, Precision
 from icecore.training.batches import prepare_batches
 
@@ -31,6 +31,9 @@ BODIES: dict[str, Any] = {
     "mamba, positions": Mamba(**SMALL, state=4, layers=2, learned_positions=True),
     "deltanet": DeltaNet(**SMALL),
     "deltanet, negative": DeltaNet(**SMALL, negative_eigenvalues=True),
+    "gru": GRU(**SMALL),
+    "gru, positions": GRU(**SMALL, learned_positions=True),
+    "random attention": Transformer(width=16, init="matched", attention="random"),
 }
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-3}  # of each tensor's largest value; norms of small outputs amplify
 
@@ -57,6 +60,17 @@ def test_an_engine_gives_the_reference_logits_losses_and_gradients(body, task, t
     assert population.engine is not ReferenceEngine
     batch = task.sample(40, torch.Generator().manual_seed(0))
     assert_same(results_by_place(population, batch), reference_results(population, batch), dtype)
+
+
+def test_a_mixing_matrix_has_the_reference_gradient_if_it_trains():
+    windows = torch.randint(9, (3, 80), generator=torch.Generator().manual_seed(0))
+    whole = Batch(windows, windows, torch.ones_like(windows, dtype=torch.bool))
+    model, dims = BODIES["random attention"], ModelDims(40, 100)
+    population = shaken(Population(model, dims, (0, 1), "all,mixing", CPU, dtype=torch.float64))
+    for batch in (NEEDLE.sample(20, torch.Generator().manual_seed(0)), whole):
+        ours, reference = results_by_place(population, batch), reference_results(population, batch)
+        assert "block1.mixing" in ours
+        assert_same(ours, reference, torch.float64)
 
 
 @pytest.mark.parametrize("layers", [1, 3])

@@ -8,7 +8,7 @@ from references import reference_results, results_by_place, shaken
 from test_body_engines import BODIES, NEEDLE, SUM
 
 import icecore as ice
-from icecore.models import GRU, HuggingFace, LinearAttention, Mamba, Model, ModelDims, Transformer
+from icecore.models import HuggingFace, LinearAttention, Mamba, Model, ModelDims
 from icecore.models.engines import ReferenceEngine
 from icecore.tasks import Memorization, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Population, Precision, RunFolder, TrainingConfig, evaluate
@@ -111,16 +111,9 @@ def overwrite_freed_memory() -> None:
     torch.cuda.synchronize()
 
 
-OTHERS: dict[str, Any] = {
-    **BODIES,
-    "gru": GRU(width=32),
-    "random attention": Transformer(width=32, attention="random"),
-}
-
-
-@pytest.mark.parametrize("body", OTHERS)
+@pytest.mark.parametrize("body", BODIES)
 def test_a_body_trained_on_the_gpu_evaluates_the_same_on_the_cpu(body, tmp_path):
-    assert_same_on_the_cpu(OTHERS[body], tmp_path)
+    assert_same_on_the_cpu(BODIES[body], tmp_path)
 
 
 @pytest.mark.parametrize("config", ["LlamaConfig", "MambaConfig"])

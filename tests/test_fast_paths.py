@@ -7,7 +7,7 @@ from references import reference_results, results_by_place, shaken
 from icecore.models import LSTM, ModelDims, Transformer
 from icecore.models.engines import ShapeBuckets
 from icecore.models.engines.fused import Adjoin
-from icecore.models.engines.lstm import TimeMajorTokens
+from icecore.models.engines.recurrent import TimeMajorTokens
 from icecore.models.engines.transformer import TransformerEngine
 from icecore.tasks import Batch, DecimalAddition, ModularAddition, Needle, Parentheses, Task
 from icecore.training import Population

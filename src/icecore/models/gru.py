@@ -3,16 +3,20 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.errors import require_choices
-from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec, require_size
+from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec, require_size, same_forward_pass
 from icecore.models.initializers import Initializer, Normal, Uniform
-from icecore.models.lstm import LAYER_PARAMETERS
+
+if TYPE_CHECKING:
+    from icecore.models.engines import Engine
+
+PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,6 @@ class GRU(Model):
     learned_positions: bool = False
 
     name: ClassVar[str] = "gru"
-    kept_per_token: ClassVar[int] = 12
     roles: ClassVar[tuple[str, ...]] = ("token", "position", "unembed", "recurrent")
     vectorizes: ClassVar[bool] = False  # the fused kernel runs one network
 
@@ -51,10 +54,14 @@ class GRU(Model):
         if self.learned_positions:
             specs["position"] = ParameterSpec((dims.n_positions, width), "position", 1.0)
         for layer in range(self.layers):
-            for part in LAYER_PARAMETERS:
+            for part in PARTS:
                 shape = (3 * width, width) if part.endswith("weight") else (3 * width,)
                 specs[f"layer{layer}.{part}"] = ParameterSpec(shape, "recurrent", drawn)
         return specs
+
+    def weights(self, parameters: Parameters) -> list[Tensor]:
+        """Return the body's parameters in PyTorch's order."""
+        return [parameters[f"layer{layer}.{part}"] for layer in range(self.layers) for part in PARTS]
 
     def hidden(
         self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook | None = None
@@ -64,7 +71,7 @@ class GRU(Model):
             output = output + parameters["position"][: tokens.shape[1]]
         output = output if hook is None else hook("embedding", output)
         for layer in range(self.layers):
-            output = run_layer(output, [parameters[f"layer{layer}.{part}"] for part in LAYER_PARAMETERS])
+            output = run_layer(output, self.weights(parameters)[layer * len(PARTS) : (layer + 1) * len(PARTS)])
             output = output if hook is None else hook(f"layer{layer}.output", output)
         return output
 
@@ -81,6 +88,12 @@ class GRU(Model):
 
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         return hidden @ parameters["unembed"].T + parameters["unembed_bias"]
+
+    @property
+    def engine(self) -> "type[Engine]":
+        from icecore.models.engines.recurrent import RecurrentEngine
+
+        return RecurrentEngine if same_forward_pass(self, GRU) else super().engine
 
 
 def run_layer(inputs: Float[Tensor, "batch seq width"], weights: list[Tensor]) -> Float[Tensor, "batch seq width"]:

@@ -84,9 +84,9 @@ class LSTM(Model):
 
     @property
     def engine(self) -> "type[Engine]":
-        from icecore.models.engines.lstm import LSTMEngine
+        from icecore.models.engines.recurrent import RecurrentEngine
 
-        return LSTMEngine if same_forward_pass(self, LSTM) else super().engine
+        return RecurrentEngine if same_forward_pass(self, LSTM) else super().engine
 
 
 def run_layers(inputs: Float[Tensor, "batch seq width"], weights: list[Tensor]) -> Float[Tensor, "batch seq width"]:

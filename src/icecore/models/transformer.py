@@ -182,8 +182,7 @@ class Transformer(Model):
     def engine(self) -> "type[Engine]":
         from icecore.models.engines.transformer import TransformerEngine
 
-        is_fast = self.attention != "random" and same_forward_pass(self, Transformer)
-        return TransformerEngine if is_fast else super().engine
+        return TransformerEngine if same_forward_pass(self, Transformer) else super().engine
 
     def decoder(self, parameters: Parameters) -> tuple[Decoder, Any]:
         from icecore.models.cached import cached_decoder

@@ -45,7 +45,7 @@ def norm_and_pick(
     if has_kernels(x):
         return NormAndPick.apply(x, added, weight, bias, index)
     x = x + added
-    y = plain_norm(x, weight, bias)
+    y = plain_norm(x, weight, bias).to(x.dtype)
     return y, select(y, index), select(x, index)
 
 

@@ -1,7 +1,7 @@
 """Mamba's engine: tokens packed by time, so that nothing is padded, and a scan that keeps few states. Exact.
 
 Without learned positions the first block's norm and first map run on the vocabulary. In the last block the gate and
-the last map run on scored positions only. Tensors are (seed, token, channel), by time (`lstm.TimeMajorTokens`).
+the last map run on scored positions only. Tensors are (seed, token, channel), by time (`recurrent.TimeMajorTokens`).
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from icecore.models.engines.blocks import GatedProduct, Weights
 from icecore.models.engines.devices import has_kernels
 from icecore.models.engines.fused import Nodes
 from icecore.models.engines.layers import select
-from icecore.models.engines.lstm import TimeMajorBatches, TimeMajorTokens
+from icecore.models.engines.recurrent import TimeMajorBatches, TimeMajorTokens
 from icecore.models.engines.scan import Convolution, FusedScan, Scan, Times
 from icecore.models.engines.shape_buckets import ShapeBuckets
 from icecore.models.mamba import NORM_EPSILON, Mamba

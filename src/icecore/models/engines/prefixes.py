@@ -20,6 +20,7 @@ from icecore.models.engines.prefix_index import PrefixIndex, Reads, index_prefix
 from icecore.models.engines.shape_buckets import ShapeBuckets
 from icecore.models.transformer import Transformer
 
+Mixing = Float[Tensor, "seed head position_of_query position_of_key"]
 LONGEST_FUSED = 64  # most tokens per sequence in `kernels`
 WIDEST_EXACT_HEAD = 64
 
@@ -62,8 +63,9 @@ def prefix_hidden(
             assert added is not None
             x, asking, stream = norm_and_pick(stream, added, body, name, index.scored_node)
         kv = linear(x, body, f"{block}.kv")
-        q = asking if model.attention == "prefix-sum" else linear(asking, body, f"{block}.q")
-        mixed = attend(model.heads, model.attention, q, kv, index, is_first and index.has_rows, is_last)
+        q = linear(asking, body, f"{block}.q") if model.attention == "softmax" else asking
+        mixing = embeddings.get(f"{block}.mixing")
+        mixed = attend(model.heads, model.attention, q, kv, index, is_first and index.has_rows, is_last, mixing)
         added, shift = without_bias(mixed, body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
         added = linear(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
@@ -78,19 +80,26 @@ def attend(
     index: PrefixIndex,
     rows: bool,
     scored: bool,
+    mixing: Mixing | None = None,
 ) -> Float[Tensor, "seed output width"]:
-    """Return the attention output of each node, or of each scored position."""
+    """Return the attention output of each node, or of each scored position; random attention has its `mixing`."""
     reads = index.reads(rows, scored)
     outputs = len(index.scored_node) if scored else index.nodes
     # The kernels have no fast exact float32 products; cuBLAS does.
     is_fast = q.dtype == torch.bfloat16 or tf32_allowed() or q.shape[2] // heads <= WIDEST_EXACT_HEAD
-    if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast:
+    if has_kernels(q) and reads.index.shape[1] <= LONGEST_FUSED and is_fast and mixing is None:
         return FusedAttention.apply(q, kv, index, reads, outputs, rows, heads, attention == "softmax")
-    return attend_laid_out(heads, attention, q, kv, reads, outputs)
+    return attend_laid_out(heads, attention, q, kv, reads, outputs, mixing)
 
 
 def attend_laid_out(
-    heads: int, attention: str, q: Nodes, kv: Float[Tensor, "seed key both"], reads: Reads, outputs: int
+    heads: int,
+    attention: str,
+    q: Nodes,
+    kv: Float[Tensor, "seed key both"],
+    reads: Reads,
+    outputs: int,
+    mixing: Mixing | None = None,
 ) -> Float[Tensor, "seed {outputs} width"]:
     """Attend with queries, keys and values laid out by sequence: the reference, for any device and length."""
     seeds, _, width = q.shape
@@ -112,7 +121,9 @@ def attend_laid_out(
     def split(x: Tensor) -> Float[Tensor, "seed sequence head place channel"]:
         return x.unflatten(-1, (heads, -1)).transpose(2, 3)
 
-    if attention == "prefix-sum":
+    if mixing is not None:
+        weights = mixing_weights(mixing.to(value.dtype), reads, sequences, length)
+    elif attention == "prefix-sum":
         weights = visible.to(value.dtype).expand(seeds, sequences, 1, -1, -1)
     else:
         scores = split(query) @ split(key).transpose(-2, -1) / math.sqrt(width // heads)
@@ -122,3 +133,14 @@ def attend_laid_out(
         return mixed
     out = mixed.new_zeros((seeds, outputs + 1, width))
     return out.index_copy(1, slot.long(), mixed)[:, :outputs]
+
+
+def mixing_weights(
+    mixing: Mixing, reads: Reads, sequences: int, length: int
+) -> Float[Tensor, "seed sequence head query key"]:
+    """Return the rows of fixed mixing matrices at the queries' positions."""
+    rows = mixing[..., :length].tril()
+    if reads.slots is None:
+        return rows[:, None, :, :length].expand(-1, sequences, -1, -1, -1)
+    asked = rows.index_select(2, reads.query_columns)
+    return asked.unflatten(2, (sequences, -1)).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Mamba's convolution and scan of tokens packed by time (`lstm.TimeMajorTokens`): plain, and by kernels on a GPU."""
+"""Mamba's convolution and scan of tokens packed by time: plain, and by kernels on a GPU."""
 
 import itertools
 from collections.abc import Sequence

@@ -62,7 +62,7 @@ class WindowBatches:
 
 def joined_maps(model: Transformer) -> str:
     """Return the attention maps computed as one product; see `transformer.units`."""
-    return "kv" if model.attention == "prefix-sum" else "qkv"
+    return "qkv" if model.attention == "softmax" else "kv"
 
 
 def window_hidden(
@@ -80,19 +80,27 @@ def window_hidden(
         if layer > 0:
             x, stream = norm(stream, added, body, f"{block}.attention_norm", dtype, shift)
         read = linear(x, body, f"{block}.{joined_maps(model)}").split(model.width, dim=-1)
-        added, shift = without_bias(attend_windows(model, read, length), body, f"{block}.out")
+        mixing = embeddings.get(f"{block}.mixing")
+        added, shift = without_bias(attend_windows(model, read, length, mixing), body, f"{block}.out")
         x, stream = norm(stream, added, body, f"{block}.mlp_norm", dtype, shift)
         added, shift = without_bias(gelu(linear(x, body, f"{block}.mlp_in")), body, f"{block}.mlp_out")
     return norm(stream, added, body, "final_norm", dtype, shift)[0]
 
 
-def attend_windows(model: Transformer, read: Sequence[Nodes], length: int) -> Nodes:
-    """Return each token's causal attention output in its window; `read` are (queries,) keys and values."""
+def attend_windows(model: Transformer, read: Sequence[Nodes], length: int, mixing: Tensor | None) -> Nodes:
+    """Return each token's causal attention output in its window; `read` are (queries,) keys and values.
+
+    `mixing` are the matrices of random attention.
+    """
 
     def by_window(x: Nodes) -> Float[Tensor, "window head seq channel"]:
         return x.reshape(-1, length, model.heads, model.width // model.heads).transpose(1, 2)
 
-    if model.attention == "prefix-sum":
+    if mixing is not None:
+        value = by_window(read[-1])
+        weights = mixing[..., :length, :length].tril().to(value.dtype)
+        mixed = (weights[:, None] @ value.unflatten(0, (len(weights), -1))).flatten(0, 1)
+    elif model.attention == "prefix-sum":
         mixed = by_window(read[-1]).cumsum(dim=2)
     else:
         query, key, value = map(by_window, read)

@@ -1,4 +1,4 @@
-"""The LSTM's engine: sequences packed by time, so that the fused kernel skips padding."""
+"""The engine of LSTM and GRU: sequences packed by time, so that the fused kernel skips padding."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +13,17 @@ from icecore.models.base import Parameters
 from icecore.models.engines.base import Batches, Engine, ModelBatch, Targets
 from icecore.models.engines.prefix_index import at_scored, slots_of_scored
 from icecore.models.engines.shape_buckets import ShapeBuckets
+from icecore.models.gru import GRU
 from icecore.models.lstm import LSTM
 
+CUDNN_KIND = {LSTM: 2, GRU: 3}  # cuDNN's codes
 
-class LSTMEngine(Engine[LSTM]):
+
+class RecurrentEngine(Engine[LSTM | GRU]):
     precisions: ClassVar[tuple[str, ...]] = ("fp32", "tf32", "bf16")
     capturable: ClassVar[bool] = True
 
-    def __init__(self, model: LSTM, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
+    def __init__(self, model: LSTM | GRU, parameters: Mapping[str, Tensor], dtype: torch.dtype) -> None:
         super().__init__(model, parameters, dtype)
         self.blocks: list[list[Tensor]] | None = None  # each seed's weights in cuDNN's layout
 
@@ -44,8 +47,12 @@ class LSTMEngine(Engine[LSTM]):
 
     def hidden_products(self, tokens: int, /) -> dict[tuple[int, int, int], int]:
         """Count products of inputs and of states with their weights: forward and both gradients, in every layer."""
-        width = self.model.width
-        return {(tokens, width, 4 * width): self.model.layers * 2 * 3}
+        width, gates = self.model.width, gates_of(self.model)
+        return {(tokens, width, gates * width): self.model.layers * 2 * 3}
+
+
+def gates_of(model: LSTM | GRU) -> int:
+    return 4 if isinstance(model, LSTM) else 3
 
 
 class TimeMajorBatches:
@@ -143,25 +150,23 @@ def pack_by_time(
 
 
 def time_major_logits(
-    model: LSTM, embeddings: Parameters, weights: Sequence[Tensor], packed: TimeMajorTokens
+    model: LSTM | GRU, embeddings: Parameters, weights: Sequence[Tensor], packed: TimeMajorTokens
 ) -> Float[Tensor, "query vocab"]:
     """Return the logits at the scored positions, row by row.
 
     `weights` are in the precision to compute in and, on a GPU, in one block of memory (`InOneBlock`).
     """
-    embedded = F.embedding(packed.tokens, embeddings["token"]).to(weights[0].dtype)
+    embedded = F.embedding(packed.tokens, embeddings["token"])
+    if "position" in embeddings:
+        here = zip(embeddings["position"], packed.batch_sizes, strict=False)
+        embedded = embedded + torch.cat([row.expand(size, -1) for row, size in here])
+    embedded = embedded.to(weights[0].dtype)
     start = embedded.new_zeros(model.layers, packed.batch_sizes[0], model.width)
-    output, _, _ = torch.lstm(
-        embedded,
-        torch.tensor(packed.batch_sizes),
-        (start, start),
-        list(weights),
-        has_biases=True,
-        num_layers=model.layers,
-        dropout=0.0,
-        train=torch.is_grad_enabled(),
-        bidirectional=False,
-    )
+    sizes, settings = torch.tensor(packed.batch_sizes), (True, model.layers, 0.0, torch.is_grad_enabled(), False)
+    if isinstance(model, LSTM):
+        output = torch.lstm(embedded, sizes, (start, start), list(weights), *settings)[0]
+    else:
+        output = torch.gru(embedded, sizes, start, list(weights), *settings)[0]
     return model.unembed(embeddings, output[packed.scored].to(embeddings["unembed"].dtype))
 
 
@@ -180,10 +185,10 @@ class InOneBlock(torch.autograd.Function):
         return None, *(None if gradient is None else gradient.to(ctx.dtype) for gradient in gradients)
 
 
-def block_for(model: LSTM, like: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+def block_for(model: LSTM | GRU, like: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
     """Allocate the weights in cuDNN's layout: views of one block."""
     block = [torch.empty_like(weight, dtype=dtype, memory_format=torch.contiguous_format) for weight in like]
-    kind = 2  # cuDNN's code for an LSTM
+    kind = next(code for each, code in CUDNN_KIND.items() if isinstance(model, each))
     with torch.no_grad():
         torch._cudnn_rnn_flatten_weight(  # pyright: ignore[reportPrivateImportUsage]
             block, 4, model.width, kind, model.width, 0, model.layers, False, False
