@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from icecore.reporting.claim import Claim
+    from icecore.reporting.table import Table
     from icecore.store import Record
 
 
@@ -161,15 +162,19 @@ def show_claims(
     names: list[str], scale: ScaleName, preset: str, results: Path, json: bool, format: Format, grid: bool
 ) -> None:
     from icecore.paper import EXPERIMENTS, evidence_of
-    from icecore.paper.claim_table import claim_table, claim_table_of, notes_on_pooling
+    from icecore.paper.claim_table import notes_on_pooling
     from icecore.paper.evidence import spent
     from icecore.paper.grid import grid_of
     from icecore.store.records import Records
 
     evidence = evidence_of(Records(results, warn), scale, preset)
     claims = [claim for name in names for claim in EXPERIMENTS[name].claims_of(evidence)]
+    tables = {
+        name: make(EXPERIMENTS[name], evidence) for name in names if (make := EXPERIMENTS[name].tables) is not None
+    }
     if json:
-        print_json({"claims": [as_json(claim) for claim in claims]})
+        shown = {name: [{"title": each.title, "rows": each.records()} for each in own] for name, own in tables.items()}
+        print_json({"claims": [as_json(claim) for claim in claims], **({"tables": shown} if shown else {})})
         return
     title = f"({scale} scale, preset {preset})"
     if grid:
@@ -177,16 +182,7 @@ def show_claims(
             own = [claim for claim in claims if claim.name == name]
             print_table(grid_of(own, f"{name} {title}: our median (the paper's)"), format)
         return
-    title = f"In % unless a cell says otherwise; ours: median {title}"
-    if format is Format.terminal:
-        say(title)
-        for name in names:
-            if own := [claim for claim in claims if claim.name == name]:
-                print()
-                print_table(claim_table_of(name, own))
-        print()
-    else:
-        print_table(claim_table(claims, title), format)
+    print_claims(claims, tables if format is not Format.csv else {}, title, format)
     if format is Format.csv:
         return
     for note in notes_on_pooling(names, evidence):
@@ -194,6 +190,27 @@ def show_claims(
     for each in spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence)):
         minutes = f"{each.seconds / 60:,.1f} minutes of {each.device}, concurrent runs counted separately"
         say(wrapped(f"{each.runs} runs, {minutes}", terminal_width()))
+
+
+def print_claims(claims: "Sequence[Claim]", tables: "dict[str, list[Table]]", scale: str, format: Format) -> None:
+    """Print a table of claims per experiment or, in another format, one of all; then the experiments' own tables."""
+    from icecore.paper.claim_table import claim_table, claim_table_of
+
+    title = f"In % unless a cell says otherwise; ours: median {scale}"
+    listed = [claim for claim in claims if claim.name not in tables]
+    if listed and format is Format.terminal:
+        say(title)
+        for name in dict.fromkeys(claim.name for claim in listed):
+            print()
+            print_table(claim_table_of(name, [claim for claim in listed if claim.name == name]))
+        print()
+    elif listed:
+        print_table(claim_table(listed, title), format)
+    for table in (table for own in tables.values() for table in own):
+        if format is Format.markdown:
+            print(f"**{table.title}**\n")
+        print_table(table, format)
+        print()
 
 
 def show_presets(names: list[str], scale: ScaleName, results: Path, json: bool, format: Format) -> None:

@@ -44,7 +44,7 @@ from icecore.cli.output import (
 )
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import jobs_progress, warn, warn_of_width
+from icecore.cli.sweeps import jobs_progress, parse_rates, warn, warn_of_width
 from icecore.cli.train import explicit_options, find_body, kind_of, make_body, parse_seeds
 from icecore.errors import InputError, require
 
@@ -237,14 +237,6 @@ def show_rates(choices: "Sequence[ChosenRate]") -> None:
     for choice in choices:
         each = ", ".join(f"{rate:g}: {100 * accuracy:.1f}" for rate, accuracy in choice.accuracies.items())
         say(f"  {choice.cell.name.column}: {choice.lr:g} ({each})")
-
-
-def parse_rates(text: str | None) -> list[float]:
-    """Read `1e-3` or `1e-3,5e-3`."""
-    try:
-        return list(dict.fromkeys(float(part) for part in text.split(",") if part.strip())) if text is not None else []
-    except ValueError:
-        raise InputError(f"--lr must be a number or several with commas, such as 1e-3,5e-3, got '{text}'") from None
 
 
 def spaced(name: str) -> str:

@@ -22,6 +22,7 @@ from icecore.cli.sweeps import (
     ScaleName,
     experiment_names,
     jobs_progress,
+    parse_rates,
     require_preset,
     warn,
 )
@@ -31,6 +32,9 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
     from icecore.sweeps.runner import Job
+
+
+ONE_SEED = 1  # chooses a rate; all seeds then train at it
 
 
 class Executor(StrEnum):
@@ -50,6 +54,11 @@ def reproduce_command(
     dry_run: bool = typer.Option(False, "--dry-run", help="List the missing runs, and train nothing."),
     plan_for: str | None = typer.Option(
         None, metavar="DEVICE", help="With --dry-run: estimate for another benchmarked device, such as 'NVIDIA H200'."
+    ),
+    lr: str | None = typer.Option(
+        None,
+        help="For bodies: several learning rates, 1e-3,5e-3: each cell takes its best on validation items, with one "
+        "seed, and keeps it.",
     ),
     at_once: int | None = typer.Option(
         None, min=1, help="Largest population: seeds that train at once.", rich_help_panel=RUN_PANEL
@@ -97,12 +106,15 @@ def reproduce_command(
         return
     import torch
 
+    from icecore.paper import EXPERIMENTS
     from icecore.store import Records
     from icecore.sweeps.cluster import run_on_ray
+    from icecore.sweeps.rates import at_chosen_rates, choose_rates, untried_of
     from icecore.sweeps.runner import missing, run_missing
     from icecore.training import device_name, pick_device, pick_precision
 
     names = with_text(names, scale, text)
+    rates = rates_for(names, lr)
     cells = cells_of(names, scale, preset, only, text)
     results = results or DEFAULT_RESULTS[scale]
     records = Records(results, warn)
@@ -116,13 +128,24 @@ def reproduce_command(
         return
     where = pick_device(device)
     chosen = pick_precision(precision, where)
-    populations = missing(cells, seeds, records, chosen, where.type, at_once, runs, force)
+    untried = untried_of(cells, rates, ONE_SEED, results, device, precision) if rates else []
+    if any(EXPERIMENTS[name].has_rates for name in names):
+        populations = missing(at_chosen_rates(cells, results), seeds, records, chosen, where.type, at_once, runs, force)
+    else:
+        populations = missing(cells, seeds, records, chosen, where.type, at_once, runs, force)
     if dry_run:
-        list_missing(populations, results, device_name(where), json)
+        list_missing([*untried, *populations], results, device_name(where), json)
         return
     started = time.monotonic()
-    with jobs_progress(populations) as (progress_of, on_done):
-        if executor is Executor.ray:
+    with jobs_progress([*untried, *populations]) as (progress_of, on_done):
+        if rates:
+            require(executor is Executor.local, "--lr chooses rates on this machine: drop --executor")
+            failures = []
+            for cell in cells:  # one after the other: if time is short, the first have their numbers
+                best = choose_rates([cell], rates, ONE_SEED, results, device, precision, progress_of)[0].cell
+                own = missing([best], seeds, records, chosen, where.type, at_once, runs, force)
+                failures += run_missing(own, records, runs, device, chosen, progress_of, on_done)
+        elif executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
         else:
             failures = run_missing(populations, records, runs, device, chosen, progress_of, on_done)
@@ -136,6 +159,20 @@ def reproduce_command(
         raise InputError(
             f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
         )
+
+
+def rates_for(names: Sequence[str], lr: str | None) -> list[float]:
+    """Return the learning rates to choose from, none without --lr."""
+    from icecore.paper import EXPERIMENTS
+
+    able = [name for name, experiment in EXPERIMENTS.items() if experiment.has_rates]
+    others = [name for name in names if name not in able]
+    require(
+        lr is None or not others,
+        f"--lr chooses rates for {' and '.join(able)}; {' and '.join(others)} has the paper's: drop --lr, or reproduce "
+        "it in a command of its own",
+    )
+    return parse_rates(lr)
 
 
 def with_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list[str]:

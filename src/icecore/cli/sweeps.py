@@ -11,7 +11,7 @@ import typer
 from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.output import say_aside
 from icecore.cli.progress import sweep_progress
-from icecore.errors import printable_line, require, unknown_name
+from icecore.errors import InputError, printable_line, require, unknown_name
 
 if TYPE_CHECKING:
     from icecore.sweeps.runner import Job
@@ -83,6 +83,14 @@ def jobs_progress(
             progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
 
         yield progress_of, on_done
+
+
+def parse_rates(text: str | None) -> list[float]:
+    """Read `1e-3` or `1e-3,5e-3`."""
+    try:
+        return list(dict.fromkeys(float(part) for part in text.split(",") if part.strip())) if text is not None else []
+    except ValueError:
+        raise InputError(f"--lr must be a number or several with commas, such as 1e-3,5e-3, got '{text}'") from None
 
 
 SAID: set[str] = set()  # warnings that this command has printed

@@ -20,6 +20,7 @@ class PaperCell:
     scale: str
     preset: str
     make: "Callable[[], Cell]" = field(compare=False, repr=False)
+    rate: float | None = None  # instead of the preset's
 
     @property
     def label(self) -> str:
@@ -27,14 +28,17 @@ class PaperCell:
 
     @functools.cached_property
     def made(self) -> "Cell":
-        return replace(self.make(), name=self.name)
+        made = self.make()
+        training = made.training if self.rate is None else made.training | {"lr": self.rate}
+        return replace(made, name=self.name, training=training)
 
     @functools.cached_property
     def setting(self) -> str:
         """Return the setting of its runs; at the paper's scale, cached between commands."""
         if self.scale != "paper":
             return self.made.setting
-        return known_setting(f"{self.preset}: {self.label}", lambda: self.made.setting)
+        rate = "" if self.rate is None else f", lr {self.rate:g}"
+        return known_setting(f"{self.preset}: {self.label}{rate}", lambda: self.made.setting)
 
 
 @dataclass(frozen=True)

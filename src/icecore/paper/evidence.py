@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from icecore.paper.cells import PaperCell, Variation
 from icecore.paper.scales import SCALES, Scale
 from icecore.reporting.claim import Precisions, by_precision, of_most_seeds
+from icecore.store.rates import chosen_rates
 from icecore.store.records import INSIDE, Record, Records
 from icecore.sweeps.names import CellName
 
@@ -28,6 +29,11 @@ class Evidence:
     @functools.cached_property
     def inside_by_setting(self) -> dict[str, Precisions]:
         return by_precision(self.records.beside(INSIDE))
+
+    @functools.cached_property
+    def rates(self) -> dict[str, float]:
+        """Return the rates that were chosen on validation items, by setting."""
+        return chosen_rates(self.records.path.parent)
 
     def precisions(self, cell: PaperCell) -> Precisions:
         """Return a cell's records by precision."""

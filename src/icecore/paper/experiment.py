@@ -10,6 +10,7 @@ from icecore.paper.cells import PaperCell, Variation
 from icecore.paper.evidence import Evidence
 from icecore.paper.scales import PRESETS, SCALES, Scale
 from icecore.reporting.claim import Claim
+from icecore.reporting.table import Table
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
 
@@ -40,13 +41,18 @@ class Experiment:
     needs_text: bool = False  # cells need a prepared text
     columns: Literal["model", "width", "variant"] = "model"  # of its table; rows are the rest of a cell's name
     has_presets: bool = False  # its table can have a row per preset
+    has_rates: bool = False  # its cells may take the best of several rates
+    tables: "Callable[[Experiment, Evidence], list[Table]] | None" = None  # shown instead of a row per claim
 
     def at(self, scale: str, preset: str, text: Path | None = None) -> list[PaperCell]:
         """Return its cells, if any; `text` replaces the scale's prepared text."""
         return [] if self.cells is None else self.cells(SCALES[scale].with_text(text), preset)
 
     def of(self, evidence: Evidence) -> list[PaperCell]:
-        return self.at(evidence.scale, evidence.preset)
+        cells = self.at(evidence.scale, evidence.preset)
+        if not self.has_rates or not evidence.rates:
+            return cells
+        return [replace(cell, rate=evidence.rates.get(cell.setting)) for cell in cells]
 
     def claims_of(self, evidence: Evidence) -> list[Claim]:
         return [] if self.claims is None else self.claims(self, evidence)

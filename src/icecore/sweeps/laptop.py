@@ -16,6 +16,7 @@ from icecore.tasks import (
     ModularAddition,
     Needle,
     Parentheses,
+    Parity,
     Task,
     make_task,
 )
@@ -112,6 +113,9 @@ OTHER_RECIPES = (
     of_transformers(Memorization(keys=48), 576, random=Training(700, 2e-2), normal=Training(700, 1e-2)),
     of_transformers(
         Imitation(length=3, vocabulary=16, test_size=300), 64, random=Training(300, 2e-2), normal=Training(400, 5e-3)
+    ),
+    of_transformers(
+        Parity(shortest=6, longest=16), 128, random=Training(1500, 2e-2), normal=Training(1500, 3e-3, warmup_steps=100)
     ),
 )
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from icecore.errors import InputError, require
 from icecore.store import read_json, write_json
+from icecore.store.rates import RATES, best_of, chosen_rates
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.comparison import Seeds, precision_of
 from icecore.sweeps.runner import Job, train_population
 from icecore.training import ProgressCallback, evaluate, numbered
-
-RATES = "rates"  # folder of the results, under `out`
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,38 @@ def choose_rates(
         measured = {
             rate: median_at(cell, rate, seeds, folder, device, precision, progress_of) for rate in dict.fromkeys(rates)
         }
-        best = max(measured, key=lambda rate: (measured[rate], -rate))  # among equals, the lowest
-        chosen = dataclasses.replace(cell, training=cell.training | {"lr": best})
-        found.append(ChosenRate(chosen, best, measured))
+        best = best_of(measured)
+        found.append(ChosenRate(at_rate(cell, best), best, measured))
     return found
+
+
+def at_rate(cell: Cell, rate: float | None) -> Cell:
+    """Return the cell with another learning rate; None keeps its own."""
+    return cell if rate is None else dataclasses.replace(cell, training=cell.training | {"lr": rate})
+
+
+def at_chosen_rates(cells: Sequence[Cell], folder: Path) -> list[Cell]:
+    """Return the cells at the rates that were chosen under `folder`; those without keep their own."""
+    rates = chosen_rates(folder)
+    return [at_rate(cell, rates.get(cell.setting)) for cell in cells]
+
+
+def file_of(tried: Cell, seeds: Seeds, folder: Path, precision: str) -> Path:
+    """Return where the result of a cell at a rate is stored."""
+    named = f"{tried.setting} {precision} {list(numbered(seeds))}"
+    return folder / RATES / f"{hashlib.sha256(named.encode()).hexdigest()[:12]}.json"
+
+
+def untried_of(
+    cells: Sequence[Cell], rates: Sequence[float], seeds: Seeds, folder: Path, device: str, precision: str
+) -> list[Job]:
+    """Return a job per cell and rate without a stored result."""
+    each = [at_rate(cell, rate) for cell in cells for rate in dict.fromkeys(rates)]
+    return [
+        Job(tried, numbered(seeds))
+        for tried in each
+        if not file_of(tried, seeds, folder, precision_of(tried, device, precision)).exists()
+    ]
 
 
 def median_at(
@@ -57,16 +84,14 @@ def median_at(
     progress_of: Callable[[Job], ProgressCallback | None],
 ) -> float:
     """Return the median validation accuracy of a cell at a rate, stored or trained."""
-    at_rate = dataclasses.replace(cell, training=cell.training | {"lr": rate})
-    computed = precision_of(cell, device, precision)
-    named = f"{at_rate.setting} {computed} {list(numbered(seeds))}"
-    path = folder / RATES / f"{hashlib.sha256(named.encode()).hexdigest()[:12]}.json"
+    tried, computed = at_rate(cell, rate), precision_of(cell, device, precision)
+    path = file_of(tried, seeds, folder, computed)
     if path.exists():
         accuracy = read_json(path).get("accuracy")
         is_right = isinstance(accuracy, list) and bool(accuracy) and all(isinstance(each, float) for each in accuracy)
         require(is_right, f"{path} is damaged: delete it, and the same command measures it again")
         return statistics.median(accuracy)
-    job = Job(dataclasses.replace(at_rate, task=cell.task.without_validation()), numbered(seeds))
+    job = Job(dataclasses.replace(tried, task=cell.task.without_validation()), numbered(seeds))
     try:
         run = train_population(job, None, device, computed, progress_of(job))
         items = cell.task.validation_set().to(run.population.device)
@@ -77,5 +102,6 @@ def median_at(
             raise
         accuracy = [0.0] * len(numbered(seeds))  # this rate diverges
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"cell": cell.label, "lr": rate, "seeds": list(numbered(seeds)), "accuracy": accuracy})
+    made = {"cell": cell.label, "of": cell.setting, "lr": rate, "seeds": list(numbered(seeds)), "accuracy": accuracy}
+    write_json(path, made)
     return statistics.median(accuracy)
