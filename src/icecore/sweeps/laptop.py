@@ -16,10 +16,10 @@ from icecore.tasks import (
     ModularAddition,
     Needle,
     Parentheses,
-    Parity,
     Task,
     make_task,
 )
+from icecore.tasks.ladder import Parity
 from icecore.training.presets import source_of
 
 NARROWEST = 8
@@ -114,9 +114,7 @@ OTHER_RECIPES = (
     of_transformers(
         Imitation(length=3, vocabulary=16, test_size=300), 64, random=Training(300, 2e-2), normal=Training(400, 5e-3)
     ),
-    of_transformers(
-        Parity(shortest=6, longest=16), 128, random=Training(1500, 2e-2), normal=Training(1500, 3e-3, warmup_steps=100)
-    ),
+    of_transformers(Parity(length=12), 128, random=Training(1500, 2e-2), normal=Training(1500, 3e-3, warmup_steps=100)),
 )
 
 

@@ -27,7 +27,10 @@ class Point:
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
-    """Return the style of each line, named "Random, gru", or "Random" for the transformer."""
+    """Return the style of each line, named "Random, gru": a hue per body, a line and marker per trainable set.
+
+    With more bodies than hues, the others are dotted and have hollow markers.
+    """
     lines = list(dict.fromkeys(point.line for point in points))
     parts = {line: line.partition(", ") for line in lines}
     bodies = list(dict.fromkeys(body for _, _, body in parts.values()))
@@ -37,7 +40,8 @@ def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
     found = {}
     for line, (what, _, body) in parts.items():
         style = TRAINED_STYLES.get(what) or {"marker": others[what], "linestyle": "-."}
-        found[line] = {"color": hues[body], **style}
+        again = {"linestyle": ":", "markerfacecolor": "white"} if bodies.index(body) >= len(HUES) else {}
+        found[line] = {"color": hues[body], **style, **again}
     return found
 
 
