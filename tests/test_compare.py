@@ -59,7 +59,7 @@ def test_a_comparison_of_a_task_of_ones_own(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "| width | 16 | 32 |"
     assert [line.split(" | ")[0] for line in shown[2:5]] == ["| U only", "| Random", "| Normal"]
-    assert "baselines, which need no learning: chance 12.5" in shown
+    assert "baselines, which need no learning: chance 12.5, most frequent in context 27.8" in shown
 
 
 def test_bodies_stand_beside_each_other_and_take_their_own_settings(tmp_path, monkeypatch, capsys):
