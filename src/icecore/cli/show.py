@@ -27,7 +27,8 @@ def command(
 
     The list shows a setting where a run is not like most runs of its task and model.
     """
-    from icecore.training.run_folder import CONFIG, RunFolder, read_config
+    from icecore.training.run_folder import RunFolder
+    from icecore.training.stored_config import CONFIG, read_config
 
     folder = RunFolder(run)
     below = [] if folder.is_begun else runs_below(run)
@@ -51,7 +52,8 @@ def command(
 def runs_below(folder: Path) -> list[Path]:
     """Return the folders of runs; delete what killed processes left among them."""
     from icecore.store.temporary import is_temporary, remove_if_abandoned
-    from icecore.training.run_folder import CONFIG, RunFolder
+    from icecore.training.run_folder import RunFolder
+    from icecore.training.stored_config import CONFIG
 
     found = []
     for path in sorted(each.parent for each in folder.glob(f"**/{CONFIG}")):
@@ -65,7 +67,7 @@ def runs_below(folder: Path) -> list[Path]:
 
 def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the config as lines of (name, text)."""
-    from icecore.training.run_folder import phases_of
+    from icecore.training.stored_config import phases_of
 
     task, model = config["task"], config["model"]
     lines = [
@@ -76,6 +78,8 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
     for kind, part in (("task", task), ("model", model)):
         if "file" in part:
             lines.append((f"{kind} file", f"{part['file']}:{part.get('class')}, SHA-256 {part.get('source')}"))
+    if "start" in config:
+        lines.append(("start", start_in_words(config["start"])))
     for phase in phases_of(config):
         lines += [
             ("trained", str(phase.get("trainable"))),
@@ -83,6 +87,16 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
         ]
     rest = {"data seed": config.get("data_seed"), "precision": config.get("precision")}
     return [*lines, ("seeds", f"{', '.join(map(str, config.get('seeds', [])))}; {settings_in_words(rest)}")]
+
+
+def start_in_words(start: Mapping[str, Any]) -> str:
+    """Say which run a run starts from, and with what of it."""
+    where = start.get("where", {})
+    shift, words = start.get("shift", 0), {"all": "all parameters", "embeddings": "the embeddings", "body": "the body"}
+    pairs = f", seed s from seed s - {shift}" if shift else ""
+    scale = ", rescaled to initial norms" if start.get("rescaled") else ""
+    what = words.get(str(start.get("take")), "what")
+    return f"{what} of {where.get('task')}/{where.get('run')} (setting {start.get('setting')}){pairs}{scale}"
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -102,7 +116,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def unfinished(config: dict[str, Any], step: int) -> tuple[str, str]:
-    from icecore.training.run_folder import phases_of
+    from icecore.training.stored_config import phases_of
 
     counts = [phase["optimization"].get("steps", 0) for phase in phases_of(config)]
     steps = sum(count for count in counts if type(count) is int)
@@ -153,7 +167,8 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
 
 def row_of(folder: Path, path: Path) -> dict[str, Any]:
     """Return one row of the list: the flattened config, the progress and the accuracies."""
-    from icecore.training.run_folder import RunFolder, phases_of, read_config
+    from icecore.training.run_folder import RunFolder
+    from icecore.training.stored_config import phases_of, read_config
 
     config, run = read_config(path), RunFolder(path)
     result, phases = run.result() if run.is_complete else {}, phases_of(config)
@@ -163,6 +178,8 @@ def row_of(folder: Path, path: Path) -> dict[str, Any]:
         f"{part}.{name}": value for part in ("task", "model") for name, value in config[part]["settings"].items()
     }
     settings |= {name: config[name] for name in ("positions", "data_seed", "precision")}
+    if "start" in config:
+        settings["start"] = f"{config['start'].get('take')} of {config['start'].get('where', {}).get('run')}"
     for number, phase in enumerate(phases):
         settings |= {
             name if not number else f"{name} {number + 1}": value for name, value in phase["optimization"].items()

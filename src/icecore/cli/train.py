@@ -35,7 +35,17 @@ from icecore.cli.options import (
 )
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table, say, say_aside
 from icecore.cli.progress import training_progress
-from icecore.cli.settings import checked_task, settings_given
+from icecore.cli.settings import settings_given
+from icecore.cli.starts import (
+    BODY_FROM,
+    EMBEDDINGS_FROM,
+    FROM,
+    RESCALE,
+    SHIFT,
+    TRUST_START,
+    require_agreement,
+    task_of_start,
+)
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
 from icecore.errors import InputError, printable_line, require
 from icecore.reporting.table import Table
@@ -80,6 +90,12 @@ def command(
         help="Train different parts one after the other: embeddings:5000,all:5000. all:5000:1e-4 also sets the rate.",
         rich_help_panel=TRAINING_PANEL,
     ),
+    from_run: Path | None = FROM,
+    body_from: Path | None = BODY_FROM,
+    embeddings_from: Path | None = EMBEDDINGS_FROM,
+    shift: int = SHIFT,
+    rescale: bool = RESCALE,
+    trust: bool = TRUST_START,
     steps: int | None = STEPS,
     batch: int | None = BATCH,
     lr: float | None = LR,
@@ -92,8 +108,10 @@ def command(
         help="Compute each batch in this many parts: less memory, the same result.",
         rich_help_panel=TRAINING_PANEL,
     ),
-    seeds: str = typer.Option(
-        "1", help="How many seeds (10), or which (0,3,7). They train at once.", rich_help_panel=RUN_PANEL
+    seeds: str | None = typer.Option(
+        None,
+        help="How many seeds (10), or which (0,3,7). They train at once. Default: 1, or those of --from.",
+        rich_help_panel=RUN_PANEL,
     ),
     data_seed: int = typer.Option(
         0, help="Seed of the training data, which all seeds share.", rich_help_panel=RUN_PANEL
@@ -137,6 +155,7 @@ def command(
     icecore train needle --width 64 --init matched --steps 1000 --batch 128
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
+    icecore train needle --from RUN --trainable all
 
     Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU with
     bit-identical results; a complete run is shown, not repeated. To split every batch over several GPUs:
@@ -144,15 +163,21 @@ def command(
     """
     from icecore.models import is_shipped
     from icecore.training import Intervals, RunFolder, config_of, pick_device, pick_precision, train_config
+    from icecore.training.from_run import source_of
     from icecore.training.probes import named_probes
     from icecore.user_code import load_function, reraise_user_error
 
-    model_class = find_body(model)
+    source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
+    taken = None if source is None else source.model
+    model_class = find_body(model) if taken is None else type(taken)
     of_task, of_model = settings_given(context, task, model_class)
-    made = checked_task(task, preset, of_task)
+    made = task_of_start(task, preset, of_task, source)
     of_any = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain}
     given = of_any | {"position_init": position_init} | of_model
-    chosen = make_body(made, preset, model, model_class, given)
+    if taken is not None and source is not None:
+        named = {"name": model} if is_given(context, "model") else {}
+        require_agreement(named | given, taken, source.name)
+    chosen = make_body(made, preset, model, model_class, given) if taken is None else taken
     training = explicit_options(
         steps=steps,
         batch=batch,
@@ -164,13 +189,21 @@ def command(
     )
     settings = {"preset": preset, "data_seed": data_seed, "positions": positions, **training}
     if phases is not None:
-        is_given = context.get_parameter_source("trainable")
         require(steps is None, "--phases has the steps of each phase: drop --steps")
-        require(is_given is None or is_given.name != "COMMANDLINE", "--phases says what trains: drop --trainable")
+        require(not is_given(context, "trainable"), "--phases says what trains: drop --trainable")
         settings["phases"] = parse_phases(phases)
     where = pick_device(device)
+    chosen_seeds = source.seeds if source is not None and seeds is None else parse_seeds(seeds or "1")
+    if source is not None and positions is None:
+        settings["positions"] = source.positions
     config = config_of(
-        made, chosen, trainable, parse_seeds(seeds), precision=pick_precision(precision, where, chosen), **settings
+        made,
+        chosen,
+        trainable,
+        chosen_seeds,
+        precision=pick_precision(precision, where, chosen),
+        source=source,
+        **settings,
     )
     probes = named_probes(load_function(each, "probe")[0] for each in probe)
     is_first = os.environ.get("RANK", "0") == "0"  # only rank 0 of torchrun prints
@@ -193,6 +226,12 @@ def command(
         if is_there:
             say_aside("the run is complete and was not trained again; --overwrite trains it again")
         report(run, json)
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Tell whether the user gave this flag."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def parse_phases(text: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from icecore.models.linear_attention import LinearAttention
 from icecore.models.llama import Llama
 from icecore.models.lstm import LSTM
 from icecore.models.mamba import Mamba
-from icecore.models.roles import trained_counts, trained_names
+from icecore.models.roles import HALVES, Half, names_of_half, trained_counts, trained_names
 from icecore.models.transformer import Transformer
 from icecore.user_code import is_file, load_class
 
@@ -51,11 +51,13 @@ def is_shipped(model: Model) -> bool:
 
 __all__ = [
     "GRU",
+    "HALVES",
     "LSTM",
     "MODELS",
     "SHIPPED",
     "Constant",
     "DeltaNet",
+    "Half",
     "HuggingFace",
     "Initializer",
     "LinearAttention",
@@ -78,6 +80,7 @@ __all__ = [
     "initialize",
     "is_shipped",
     "model_fields",
+    "names_of_half",
     "parameter_of_role",
     "same_forward_pass",
     "settings_of_model",

@@ -1,6 +1,7 @@
 """Trained parameters, chosen by role."""
 
 from collections.abc import Callable, Mapping
+from typing import Literal, get_args
 
 from icecore.errors import InputError, unknown_name
 from icecore.models.base import Model, ModelDims, ParameterSpec
@@ -10,6 +11,20 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "embed": ("token", "position"),
     "token+unembed": ("token", "unembed"),
 }
+
+
+Half = Literal["all", "body", "embeddings"]  # what can be taken from another model
+HALVES: tuple[Half, ...] = get_args(Half)
+
+
+def names_of_half(model: Model, dims: ModelDims, half: Half) -> list[str]:
+    """Return the names of the embeddings, of the body, which is the rest, or of all parameters."""
+    wanted = {"all": (True, False), "embeddings": (True,), "body": (False,)}[half]
+    return [name for name, spec in model.specs(dims).items() if is_embedding(spec) in wanted]
+
+
+def is_embedding(spec: ParameterSpec) -> bool:
+    return spec.role.split("/")[0] in ALIASES["embeddings"]
 
 
 def is_of_norm(_name: str, spec: ParameterSpec) -> bool:
@@ -23,7 +38,7 @@ def is_bias(name: str, spec: ParameterSpec) -> bool:
     SOURCE: Ben Zaken et al. 2021 (arXiv 2106.10199).
     """
     is_named = name.endswith("bias") or "bias" in spec.role.split("/")
-    return is_named and spec.role.split("/")[0] not in ALIASES["embeddings"]
+    return is_named and not is_embedding(spec)
 
 
 # Parts that cross the roles, by the word for --trainable.

@@ -18,7 +18,8 @@ from icecore.tasks import Task
 from icecore.tasks.lazy import strongest_baseline
 from icecore.tasks.loading import setting_fields
 from icecore.training import Progress, numbered
-from icecore.training.run import checked_model, checked_task, require_loadable
+from icecore.training.make_config import checked_model, checked_task
+from icecore.training.run import require_loadable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

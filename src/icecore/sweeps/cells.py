@@ -8,7 +8,7 @@ from icecore.models import Model
 from icecore.sweeps.names import CellName
 from icecore.tasks import Task
 from icecore.training import RunConfig, config_of
-from icecore.training.identity import name_of
+from icecore.training.identity import setting_of
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,3 @@ class Cell:
     def setting(self) -> str:
         """Return the id of the config without seeds and precision; cells of different tables may share runs."""
         return setting_of(self.of_one_seed.as_json())
-
-
-def setting_of(config: dict[str, Any]) -> str:
-    kept = {key: value for key, value in config.items() if key not in ("seeds", "precision")}
-    return name_of(kept)

@@ -10,9 +10,10 @@ from icecore.errors import InputError
 from icecore.models import Model, is_shipped
 from icecore.store import INSIDE, Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import extras, variance
-from icecore.sweeps.cells import Cell, setting_of
+from icecore.sweeps.cells import Cell
 from icecore.training import ProgressCallback, TrainedRun, numbered, pick_device, pick_precision, train
-from icecore.training.run_folder import CONFIG
+from icecore.training.identity import setting_of
+from icecore.training.stored_config import CONFIG
 from icecore.user_code import reraise_user_error
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # per population; AdamW takes 16 bytes per parameter

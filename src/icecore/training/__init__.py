@@ -3,10 +3,11 @@
 from icecore.errors import Interrupted
 from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.evaluation import device_name, evaluate
+from icecore.training.make_config import config_of
 from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.progress import Intervals, Progress, ProgressCallback
-from icecore.training.run import TrainedRun, config_of, index_of, load, pick_device, require_sound, train, train_config
+from icecore.training.run import TrainedRun, index_of, load, pick_device, require_sound, train, train_config
 from icecore.training.run_folder import RunFolder
 from icecore.training.training_config import TrainingConfig
 

@@ -13,6 +13,7 @@ from icecore.models import MODELS, SHIPPED, Model, ModelDims, trained_names
 from icecore.tasks import TASKS, Task, make_task
 from icecore.training.identity import (
     COPIES,
+    START,
     from_json,
     name_of,
     origin_of,
@@ -28,6 +29,8 @@ from icecore.training.training_config import MOST, TrainingConfig
 
 # Called with the model, its dims, what trains in each phase, and the seeds.
 SizeCheck = Callable[[Model, ModelDims, list[str], tuple[int, ...]], None]
+# Called with the config's entry, the model, its dims and the seeds.
+StartReader = Callable[[Mapping[str, Any], Model, ModelDims, tuple[int, ...]], Start]
 
 
 @dataclass(frozen=True)
@@ -136,7 +139,7 @@ class RunConfig:
 
     def as_json(self) -> dict[str, Any]:
         first, *others = (phase.as_json() for phase in self.phases)
-        start = self.start.as_json()
+        start = self.start.as_json(self.seeds)
         return {
             "task": {
                 "name": self.task.name,
@@ -151,7 +154,7 @@ class RunConfig:
             },
             "positions": self.dims.n_positions,
             **({"phases": [first, *others]} if others else first),
-            **({} if start is None else {"start": start}),
+            **({} if start is None else {START: start}),
             "seeds": list(self.seeds),
             "data_seed": self.data_seed,
             "precision": self.precision,
@@ -159,11 +162,15 @@ class RunConfig:
 
     @staticmethod
     def from_json(
-        value: dict[str, Any], code: Mapping[str, RunCode] | None = None, check_sizes: SizeCheck | None = None
+        value: dict[str, Any],
+        code: Mapping[str, RunCode] | None = None,
+        check_sizes: SizeCheck | None = None,
+        read_start: StartReader | None = None,
     ) -> "RunConfig":
         """Read a config. User-defined tasks and models are made from `code`, which was checked before.
 
-        `check_sizes` is called before anything of the config's size is allocated.
+        `check_sizes` is called before anything of the config's size is allocated; `read_start` reads the initial
+        parameters of a run that starts from another one.
         """
         try:
             for kind in COPIES:
@@ -171,13 +178,17 @@ class RunConfig:
                 require(is_ours or kind in (code or {}), f"the run has its own {kind}: load it from its folder")
             task = task_of(value["task"], (code or {}).get("task"))
             model = model_of(value["model"], (code or {}).get("model"))
-            require("start" not in value, "the run starts from another run, which this version cannot load")
             require_positions(value["positions"])
             dims = ModelDims(task.vocab_size, value["positions"])
             phases = tuple(map(Phase.from_json, value.get("phases", [value])))
             seeds = tuple(value["seeds"])
             if check_sizes is not None:
                 check_sizes(model, dims, [phase.trainable for phase in phases], seeds)
+            start: Start = FromSeed()
+            if START in value:
+                require(read_start is not None, "the run starts from another run: load it from its folder")
+                assert read_start is not None
+                start = read_start(value[START], model, dims, seeds)
             return RunConfig(
                 task=task,
                 model=model,
@@ -186,6 +197,7 @@ class RunConfig:
                 seeds=seeds,
                 data_seed=value["data_seed"],
                 precision=value["precision"],
+                start=start,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not the config of a run ({type(error).__name__}: {error})") from error

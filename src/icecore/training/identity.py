@@ -18,6 +18,7 @@ from icecore.user_code import hash_of
 
 UNNAMED = ("optimization", "settings")  # sections of a config that `differences` does not name
 COPIES = {"task": "task.py", "model": "model.py"}  # copies of user files in a run folder
+START = "start"  # part of a config: where its initial parameters come from, if not from its seeds
 
 
 def through_json(settings: dict[str, Any]) -> dict[str, Any]:
@@ -88,10 +89,16 @@ def name_of(config: Mapping[str, Any]) -> str:
 
 
 def without_place(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON config without the paths of data and user files."""
+    """Return a JSON config without the paths of data and user files, and without the place of its start."""
+    parts = [*COPIES, *([START] if START in config else [])]
     return dict(config) | {
-        part: {key: value for key, value in config.get(part, {}).items() if key not in PLACES} for part in COPIES
+        part: {key: value for key, value in config.get(part, {}).items() if key not in PLACES} for part in parts
     }
+
+
+def setting_of(config: Mapping[str, Any]) -> str:
+    """Return the id of a config without seeds and precision."""
+    return name_of({key: value for key, value in config.items() if key not in ("seeds", "precision")})
 
 
 def differences(first: dict[str, Any], second: dict[str, Any], prefix: str = "") -> list[str]:

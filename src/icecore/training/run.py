@@ -14,23 +14,23 @@ from torch import Tensor
 from icecore.errors import Advice, InputError, Interrupted, require
 from icecore.models import MODELS, Model, is_shipped
 from icecore.models.check import require_model
-from icecore.tasks import TASKS, Batch, Task, make_task
+from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
-from icecore.training.config import Phase, RunConfig, numbered
-from icecore.training.imitation_target import with_target
+from icecore.training.config import RunConfig
+from icecore.training.from_run import source_of
 from icecore.training.loop import train_run
+from icecore.training.make_config import checked_model, checked_task, config_of
 from icecore.training.memory import require_memory
 from icecore.training.notebook import notebook_progress
 from icecore.training.parallel import MicroBatches, Parallel
 from icecore.training.population import Population
 from icecore.training.precision import pick_precision
-from icecore.training.presets import preset_dims, preset_training
 from icecore.training.probes import Probe, named_probes
 from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, ProgressCallback
 from icecore.training.run_code import remember_texts
-from icecore.training.run_folder import RunFolder, texts_of
+from icecore.training.run_folder import RunFolder
+from icecore.training.stored_config import texts_of
 from icecore.training.stream import batch_sizes
-from icecore.training.training_config import TrainingConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,10 +97,16 @@ def index_of(seed: int, seeds: tuple[int, ...]) -> int:
 
 def train(
     task: Task | str,
-    model: Model,
+    model: Model | None = None,
     trainable: str | Sequence[str] = "embeddings",
-    seeds: int | Iterable[int] = 1,
+    seeds: int | Iterable[int] | None = None,
     *,
+    from_run: "Path | str | TrainedRun | None" = None,
+    body_from: "Path | str | TrainedRun | None" = None,
+    embeddings_from: "Path | str | TrainedRun | None" = None,
+    shift: int = 0,
+    rescale: bool = False,
+    trust: bool = False,
     preset: str = "released",
     data_seed: int = 0,
     positions: int | None = None,
@@ -121,7 +127,7 @@ def train(
     phases: Sequence[Mapping[str, Any]] = (),
     **training: Any,
 ) -> TrainedRun:
-    """Train `seeds` networks at once. Training settings (steps, batch, lr, ...) default to the preset's.
+    """Train `seeds` networks at once, by default 1. Training settings (steps, batch, lr, ...) default to the preset's.
 
     `task` is a task or the name of a built-in one. `trainable` lists roles, as a list or separated by commas; all
     other parameters are frozen. With `out`, the run is saved there, in a folder named by its config; a complete run is
@@ -130,20 +136,31 @@ def train(
     `torchrun`, each process computes its part of every batch, and rank 0 saves the run. A run that needs more memory
     than is free is refused, unless with `force`.
 
+    `from_run`, `body_from` and `embeddings_from` start from a finished run, or its folder: from all its parameters, its
+    body with new embeddings, or its embeddings on this run's own body. Seed s starts from its seed s - `shift`; seeds,
+    and the model of a body, default to that run's. `rescale` gives embeddings the norms of initial ones. Code that came
+    with that run needs `trust`.
+
     `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
     functions of (model, parameters, test items); `metrics` records their numbers at every evaluation.
     """
     where = pick_device(device)
+    source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
+    if source is not None:
+        model = source.model if model is None else model
+        seeds = source.seeds if seeds is None else seeds
+        positions = source.positions if positions is None else positions
     task, model = checked_task(task, preset), checked_model(model)
     config = config_of(
         task,
         model,
         trainable,
-        seeds,
+        1 if seeds is None else seeds,
         preset=preset,
         data_seed=data_seed,
         positions=positions,
+        source=source,
         precision=pick_precision(precision, where, model),
         phases=phases,
         **training,
@@ -158,36 +175,6 @@ def train(
         return train_config(
             config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name, force
         )
-
-
-def checked_task(task: Task | str, preset: str = "released") -> Task:
-    """Return the task, or make the one of this name; raise for anything else."""
-    if isinstance(task, str):
-        return make_task(task, preset)
-    if isinstance(task, type) and issubclass(task, Task):
-        raise InputError(f"give a task, not its class: {task.__name__}(...)")
-    require(isinstance(task, Task), f"task must be a Task or the name of one, got {type(task).__name__}")
-    return task
-
-
-def checked_model(model: Model) -> Model:
-    if isinstance(model, type) and issubclass(model, Model):
-        raise InputError(f"give a model, not its class: {model.__name__}(width=64)")
-    require(
-        isinstance(model, Model), f"model must be a Model, such as icecore.Transformer(width=64), got {model!r}"[:200]
-    )
-    return model
-
-
-def checked_trainable(trainable: str | Sequence[str]) -> str:
-    """Return the roles, joined by commas."""
-    is_list = isinstance(trainable, Iterable) and not isinstance(trainable, str)
-    names: list[Any] = list(trainable) if is_list else [trainable]
-    require(
-        bool(names) and all(isinstance(name, str) for name in names),
-        f"trainable must be a name or a list of names, such as 'embeddings', got {trainable!r}",
-    )
-    return ",".join(names)
 
 
 def train_config(
@@ -233,41 +220,6 @@ def train_config(
     except Interrupted as error:
         flag = "" if resume is None else " and --resume"
         raise Interrupted(f"{error}; continue with the same command{flag}", error.number) from None
-
-
-def config_of(
-    task: Task,
-    model: Model,
-    trainable: str | Sequence[str] = "embeddings",
-    seeds: int | Iterable[int] = 1,
-    *,
-    preset: str = "released",
-    data_seed: int = 0,
-    positions: int | None = None,
-    precision: str = "fp32",
-    phases: Sequence[Mapping[str, Any]] = (),
-    **training: Any,
-) -> RunConfig:
-    """Return the checked config that `train` would train."""
-    task = with_target(task)
-    base = vars(preset_training(task, model, preset, training.get("batch")))
-
-    def phase_of(settings: Mapping[str, Any]) -> Phase:
-        own = {**training, **settings}
-        what = checked_trainable(own.pop("trainable", trainable))
-        unknown = own.keys() - base.keys()
-        require(not unknown, f"unknown training setting: {', '.join(sorted(unknown))}")
-        return Phase(what, TrainingConfig(**{**base, **own}))
-
-    return RunConfig(
-        task=task,
-        model=model,
-        dims=preset_dims(task, positions),
-        phases=tuple(map(phase_of, phases or [{}])),
-        seeds=numbered(seeds),
-        data_seed=data_seed,
-        precision=precision,
-    )
 
 
 def load(path: Path | str, device: str = "auto", trust: bool = False) -> TrainedRun:

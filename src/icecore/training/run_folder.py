@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
+from icecore.models import Model, ModelDims
 from icecore.store import (
     filled_whole,
     read_json,
@@ -26,20 +27,18 @@ from icecore.store.record_schema import problem_of_result
 from icecore.store.records import with_new_names
 from icecore.store.tensors import digest, load_tensors, noted, save_tensors
 from icecore.training.config import RunConfig
-from icecore.training.identity import COPIES, differences, name_of, without_place
+from icecore.training.identity import COPIES, differences, name_of
 from icecore.training.population import Population
 from icecore.training.precision import Precision
 from icecore.training.run_code import code_of_run, require_copies, require_id
-from icecore.training.run_sizes import require_fit, seeds_of
+from icecore.training.run_sizes import require_fit, require_start_fits, seeds_of
+from icecore.training.start import FromRun, start_of_json
+from icecore.training.stored_config import CONFIG, read_config, require_same_config, texts_of
 
-CONFIG, METRICS, CHECKPOINT, WEIGHTS, RESULT = (
-    "config.json",
-    "metrics.jsonl",
-    "checkpoint.safetensors",
-    "weights.safetensors",
-    "result.json",
-)
-FILES = (CONFIG, *COPIES.values(), METRICS, CHECKPOINT, WEIGHTS, RESULT)
+METRICS, CHECKPOINT, WEIGHTS, RESULT = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "result.json"
+STARTED_FROM = "start.safetensors"  # what was taken from another run and cannot be regenerated from seeds
+BEFORE_CONFIG = (*COPIES.values(), STARTED_FROM)  # written first: a config says that a run was begun
+FILES = (CONFIG, *COPIES.values(), STARTED_FROM, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
 class RunFolder:
@@ -101,8 +100,7 @@ class RunFolder:
         remove_remains(self.path, FILES)
         if self.is_begun and not overwrite:
             stored = read_config(self.path)
-            if differences(without_place(stored), without_place(config.as_json())):
-                raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
+            require_same_config(self.path, stored, config.as_json())
             if resume is False and not self.is_complete:
                 raise InputError(
                     f"{self.path} holds an unfinished run; add --resume to continue it, or --overwrite to start again"
@@ -112,7 +110,7 @@ class RunFolder:
             return
         if resume is True and not self.is_begun:
             raise InputError(f"nothing to resume in {self.path.parent}: {self.nearest(config)}; drop --resume to start")
-        if not self.is_begun and any(path.name not in COPIES.values() for path in self.path.iterdir()):
+        if not self.is_begun and any(path.name not in BEFORE_CONFIG for path in self.path.iterdir()):
             raise InputError(f"{self.path} holds files that do not belong to a run; choose another --out")
         if self.is_begun:
             for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
@@ -124,6 +122,9 @@ class RunFolder:
             if text is not None:
                 with write_whole(self.path / COPIES[kind]) as stream:
                     stream.write(text)
+        if isinstance(config.start, FromRun) and (taken := config.start.taken) is not None:
+            chosen = [taken.seeds.index(seed) for seed in config.seeds]
+            save_tensors(self.path / STARTED_FROM, {name: each[chosen] for name, each in taken.values.items()}, {})
         write_json(self.path / CONFIG, config.as_json())
 
     def nearest(self, config: RunConfig) -> str:
@@ -235,7 +236,7 @@ class RunFolder:
         code = code_of_run(stored, self.path, self.trust)
         try:
             config = RunConfig.from_json(
-                self.with_its_data(stored), code, functools.partial(require_fit, self.path / WEIGHTS)
+                self.with_its_data(stored), code, functools.partial(require_fit, self.path / WEIGHTS), self.read_start
             )
         except InputError as error:
             raise InputError(f"{self.path / CONFIG}: {error}") from error
@@ -243,10 +244,15 @@ class RunFolder:
             require_id(self.path, run_id)
         return config
 
+    def read_start(self, entry: Mapping[str, Any], model: Model, dims: ModelDims, seeds: tuple[int, ...]) -> FromRun:
+        """Return the start of a stored run; raise unless its file fits the config."""
+        made = start_of_json(entry, seeds, {})
+        require_start_fits(self.path / STARTED_FROM, model, dims, made.take, seeds)
+        return start_of_json(entry, seeds, load_tensors(self.path / STARTED_FROM)[0])
+
     def require_run_of(self, config: RunConfig) -> None:
         """Raise unless the folder holds the finished run of this config and of its code, none of which is executed."""
-        if differences(without_place(read_config(self.path)), without_place(config.as_json())):
-            raise InputError(f"{self.path / CONFIG} is not the config it was made with; use --overwrite")
+        require_same_config(self.path, read_config(self.path), config.as_json())
         require_copies(self.path, texts_of(config))
         trainables = [phase.trainable for phase in config.phases]
         require_fit(self.path / WEIGHTS, config.model, config.dims, trainables, config.seeds)
@@ -291,29 +297,6 @@ class RunFolder:
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
-
-
-def texts_of(config: RunConfig) -> dict[str, str | None]:
-    """Return the texts of the user's task and model by kind, None for ours."""
-    return {kind: getattr(config, kind).source_text for kind in COPIES}
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    config = read_json(folder / CONFIG)
-    is_config = isinstance(config, dict) and isinstance(config.get("seeds", []), list)
-    is_config = is_config and all(
-        isinstance(config.get(part), dict) and isinstance(config[part].get("settings", {}), dict) for part in COPIES
-    )
-    is_config = is_config and all(isinstance(phase.get("optimization"), dict) for phase in phases_of(config))
-    require(is_config, f"{folder / CONFIG} is damaged: it is not the config of a run; delete the folder")
-    return config
-
-
-def phases_of(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the phases of a JSON config, which is itself the only phase or lists several."""
-    phases = config.get("phases", [config])
-    are_phases = isinstance(phases, list) and bool(phases) and all(isinstance(phase, dict) for phase in phases)
-    return phases if are_phases else [{}]
 
 
 def halved(name: str, value: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""Sizes of a stored run: config and weights must agree before anything is allocated."""
+"""Sizes of a stored run: config, weights and start must agree before anything is allocated."""
 
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from icecore.errors import InputError, require
-from icecore.models import Model, ModelDims, trained_names
+from icecore.models import Half, Model, ModelDims, names_of_half, trained_names
 from icecore.store.tensors import shapes_of
 
 GIB = 2**30
@@ -27,6 +27,14 @@ def require_fit(
                 "--overwrite"
             )
     require_memory(sum(spec.size for spec in specs.values()) * len(seeds))
+
+
+def require_start_fits(file: Path, model: Model, dims: ModelDims, half: Half, seeds: tuple[int, ...]) -> None:
+    """Raise unless the header of a run's start has parameters that were taken, all of the config's shapes."""
+    specs, names = model.specs(dims), names_of_half(model, dims, half)
+    for name, shape in shapes_of(file).items():
+        if name not in names or shape != (len(seeds), *specs[name].shape):
+            raise InputError(f"{file} does not fit config.json: {name} differs; train again with --overwrite")
 
 
 def require_memory(parameters: int) -> None:

@@ -1,0 +1,83 @@
+"""The config of a run, from what a user gives; the preset gives the rest."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from icecore.errors import InputError, require
+from icecore.models import Model
+from icecore.tasks import Task, make_task
+from icecore.training.config import Phase, RunConfig, numbered
+from icecore.training.from_run import Source
+from icecore.training.imitation_target import with_target
+from icecore.training.presets import preset_dims, preset_training
+from icecore.training.start import FromSeed, Start
+from icecore.training.training_config import TrainingConfig
+
+
+def checked_task(task: Task | str, preset: str = "released") -> Task:
+    """Return the task, or make the one of this name; raise for anything else."""
+    if isinstance(task, str):
+        return make_task(task, preset)
+    if isinstance(task, type) and issubclass(task, Task):
+        raise InputError(f"give a task, not its class: {task.__name__}(...)")
+    require(isinstance(task, Task), f"task must be a Task or the name of one, got {type(task).__name__}")
+    return task
+
+
+def checked_model(model: Model | None) -> Model:
+    if isinstance(model, type) and issubclass(model, Model):
+        raise InputError(f"give a model, not its class: {model.__name__}(width=64)")
+    if not isinstance(model, Model):
+        raise InputError(f"model must be a Model, such as icecore.Transformer(width=64), got {model!r}"[:200])
+    return model
+
+
+def checked_trainable(trainable: str | Sequence[str]) -> str:
+    """Return the roles, joined by commas."""
+    is_list = isinstance(trainable, Iterable) and not isinstance(trainable, str)
+    names: list[Any] = list(trainable) if is_list else [trainable]
+    require(
+        bool(names) and all(isinstance(name, str) for name in names),
+        f"trainable must be a name or a list of names, such as 'embeddings', got {trainable!r}",
+    )
+    return ",".join(names)
+
+
+def config_of(
+    task: Task,
+    model: Model,
+    trainable: str | Sequence[str] = "embeddings",
+    seeds: int | Iterable[int] = 1,
+    *,
+    preset: str = "released",
+    data_seed: int = 0,
+    positions: int | None = None,
+    precision: str = "fp32",
+    phases: Sequence[Mapping[str, Any]] = (),
+    source: Source | None = None,
+    start: Start | None = None,
+    **training: Any,
+) -> RunConfig:
+    """Return the checked config that `train` would train, from a `source`, a `start`, or the seeds."""
+    task, dims = with_target(task), preset_dims(task, positions)
+    if source is not None:
+        start = source.start(model, dims, numbered(seeds), precision)
+    base = vars(preset_training(task, model, preset, training.get("batch")))
+
+    def phase_of(settings: Mapping[str, Any]) -> Phase:
+        own = {**training, **settings}
+        what = checked_trainable(own.pop("trainable", trainable))
+        unknown = own.keys() - base.keys()
+        require(not unknown, f"unknown training setting: {', '.join(sorted(unknown))}")
+        return Phase(what, TrainingConfig(**{**base, **own}))
+
+    return RunConfig(
+        task=task,
+        model=model,
+        dims=dims,
+        phases=tuple(map(phase_of, phases or [{}])),
+        seeds=numbered(seeds),
+        data_seed=data_seed,
+        precision=precision,
+        start=start or FromSeed(),
+    )

@@ -1,0 +1,49 @@
+"""The config of a run as its folder has it: read, and compared with the one it is to be."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from icecore.errors import InputError, require
+from icecore.store import read_json
+from icecore.training.config import RunConfig
+from icecore.training.identity import COPIES, START, differences, without_place
+
+CONFIG = "config.json"
+
+
+def texts_of(config: RunConfig) -> dict[str, str | None]:
+    """Return the texts of the user's task and model by kind, None for ours."""
+    return {kind: getattr(config, kind).source_text for kind in COPIES}
+
+
+def require_same_config(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise if a folder's run has another config, or the same but started from other weights."""
+    if differences(without_place(stored), without_place(wanted)):
+        raise InputError(f"{folder / CONFIG} is not the config it was made with; use --overwrite")
+    digests = [(each.get(START) or {}).get("where", {}).get("sha256") for each in (stored, wanted)]
+    require(
+        digests[0] == digests[1],
+        f"{folder} started from other weights than the run has that is to start it now: restore those, or use "
+        "--overwrite",
+    )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    config = read_json(folder / CONFIG)
+    is_config = isinstance(config, dict) and isinstance(config.get("seeds", []), list)
+    is_config = is_config and all(
+        isinstance(config.get(part), dict) and isinstance(config[part].get("settings", {}), dict) for part in COPIES
+    )
+    is_config = is_config and all(isinstance(phase.get("optimization"), dict) for phase in phases_of(config))
+    start = config.get(START, {}) if is_config else {}
+    is_config = is_config and isinstance(start, dict) and isinstance(start.get("where", {}), dict)
+    require(is_config, f"{folder / CONFIG} is damaged: it is not the config of a run; delete the folder")
+    return config
+
+
+def phases_of(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the phases of a JSON config, which is itself the only phase or lists several."""
+    phases = config.get("phases", [config])
+    are_phases = isinstance(phases, list) and bool(phases) and all(isinstance(phase, dict) for phase in phases)
+    return phases if are_phases else [{}]
