@@ -140,6 +140,12 @@ def command(
         help="Steps between evaluations. Default: a tenth of the run, within a fifth of its time.",
         rich_help_panel=OUTPUT_PANEL,
     ),
+    snapshots: int | None = typer.Option(
+        None,
+        min=1,
+        help="Save the weights so many times per phase, closer together at its beginning, for icecore track.",
+        rich_help_panel=RUN_PANEL,
+    ),
     probe: list[str] = typer.Option(
         [],
         metavar="FILE.py:FUNCTION",
@@ -165,6 +171,7 @@ def command(
     from icecore.training import Intervals, RunFolder, config_of, pick_device, pick_precision, train_config
     from icecore.training.from_run import source_of
     from icecore.training.probes import named_probes
+    from icecore.training.snapshots import snapshot_steps
     from icecore.user_code import load_function, reraise_user_error
 
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
@@ -218,7 +225,8 @@ def command(
         training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
     ):
-        intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes)
+        chosen_steps = snapshot_steps(config, snapshots)
+        intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes, chosen_steps)
         run = train_config(
             config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes, force
         )

@@ -22,6 +22,7 @@ from icecore.training.probes import Probe, probe_all
 from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, Progress, ProgressCallback
 from icecore.training.replay import Replay
 from icecore.training.run_folder import RunFolder
+from icecore.training.snapshots import forget_snapshots_after, save_snapshot
 from icecore.training.steps import NEVER, Steps
 from icecore.training.stream import BatchStream, Stream
 
@@ -70,6 +71,8 @@ def train_run(
                         accuracy, test_loss = on_test["accuracy"], on_test["loss"]
                         progress = Progress(step, config.steps, loss, accuracy, test_loss, probes=found)
                     trainer.report(progress, on_progress)
+                if folder is not None and step in intervals.snapshots and step > before:
+                    save_snapshot(folder.path, config, step, trainer.population)
                 number = micro.parallel.largest(interrupted.number, device)  # of the signal, in any process
                 if step % intervals.checkpoint_every == 0 or number or ends_phase:
                     trainer.save()
@@ -253,6 +256,7 @@ class Trainer:
                 require(0 <= self.step <= total, f"{self.folder.path} has a checkpoint of step {self.step} of {total}")
                 self.saved_step = self.step
             self.folder.forget_metrics_after(self.step)
+            forget_snapshots_after(self.folder.path, self.step)
             self.rows = list(self.folder.metrics())
         self.step = self.parallel.share_step(self.step, self.device)
         if self.step == 0:

@@ -39,6 +39,7 @@ class Intervals:
     checkpoint_every: int
     evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
     checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
+    snapshots: tuple[int, ...] = ()  # steps to save the weights after, ascending
 
     @staticmethod
     def of(
@@ -47,6 +48,7 @@ class Intervals:
         evaluate: int | None,
         checkpoint: int | None,
         checkpoint_minutes: float = CHECKPOINT_MINUTES,
+        snapshots: tuple[int, ...] = (),
     ) -> "Intervals":
         for name, value in (("log_every", log), ("evaluate_every", evaluate), ("checkpoint_every", checkpoint)):
             require(value is None or value >= 1, f"{name} must be at least 1, got {value}")
@@ -57,12 +59,14 @@ class Intervals:
             checkpoint or max(1, steps // 20),
             EVALUATION_SHARE if evaluate is None else None,
             checkpoint_minutes,
+            snapshots,
         )
 
     def next_stop(self, step: int, end: int) -> int:
         """Return the next step after `step`, up to `end`, at which to log, evaluate or save."""
         every = (self.log_every, self.evaluate_every, self.checkpoint_every)
-        return min(end, *((step // often + 1) * often for often in every))
+        snapshot = next((each for each in self.snapshots if each > step), end)
+        return min(end, snapshot, *((step // often + 1) * often for often in every))
 
     def is_logged(self, step: int) -> bool:
         return step % self.log_every == 0 or step % self.evaluate_every == 0

@@ -29,6 +29,7 @@ from icecore.training.probes import Probe, named_probes
 from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, ProgressCallback
 from icecore.training.run_code import remember_texts
 from icecore.training.run_folder import RunFolder
+from icecore.training.snapshots import require_room, snapshot_steps, snapshots_in
 from icecore.training.stored_config import texts_of
 from icecore.training.stream import batch_sizes
 
@@ -122,6 +123,7 @@ def train(
     evaluate_every: int | None = None,
     checkpoint_every: int | None = None,
     checkpoint_minutes: float = CHECKPOINT_MINUTES,
+    snapshots: int | None = None,
     accumulate: int = 1,
     force: bool = False,
     phases: Sequence[Mapping[str, Any]] = (),
@@ -143,7 +145,8 @@ def train(
 
     `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
-    functions of (model, parameters, test items); `metrics` records their numbers at every evaluation.
+    functions of (model, parameters, test items); `metrics` records their numbers at every evaluation. `snapshots` saves
+    the weights so many times per phase, for `icecore track`.
     """
     where = pick_device(device)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
@@ -169,7 +172,9 @@ def train(
     for phase in config.phases:
         if phase.training.advice is not None and not is_there:
             warnings.warn(phase.training.advice, Advice, stacklevel=2)
-    intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes)
+    require(snapshots is None or out is not None, "snapshots are saved with the run: give out, or drop snapshots")
+    chosen = snapshot_steps(config, snapshots)
+    intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes, chosen)
     by_name = named_probes(probes)
     with notebook_progress(task.name) if on_progress is None else contextlib.nullcontext(on_progress) as report:
         return train_config(
@@ -205,7 +210,11 @@ def train_config(
     if folder.is_complete and not overwrite:
         if probes:
             warnings.warn(f"{folder.path} is complete, so its probes are not run; overwrite it", Advice, stacklevel=3)
+        if set(intervals.snapshots) - set(snapshots_in(folder.path)):
+            text = f"{folder.path} is complete, and has not all of these snapshots; overwrite it"
+            warnings.warn(text, Advice, stacklevel=3)
         return load_run(folder, device, config)
+    require_room(folder.path, config, intervals.snapshots)
     remember_texts(texts_of(config))
     if not micro.parallel.is_first:
         return TrainedRun(

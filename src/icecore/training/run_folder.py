@@ -32,6 +32,7 @@ from icecore.training.population import Population
 from icecore.training.precision import Precision
 from icecore.training.run_code import code_of_run, require_copies, require_id
 from icecore.training.run_sizes import require_fit, require_start_fits, seeds_of
+from icecore.training.snapshots import forget_snapshots_after
 from icecore.training.start import FromRun, start_of_json
 from icecore.training.stored_config import CONFIG, read_config, require_same_config, texts_of
 
@@ -115,6 +116,7 @@ class RunFolder:
         if self.is_begun:
             for name in (RESULT, WEIGHTS, CHECKPOINT, METRICS):
                 (self.path / name).unlink(missing_ok=True)
+            forget_snapshots_after(self.path, 0)
         self.write_config(config)
 
     def write_config(self, config: RunConfig) -> None:

@@ -1,0 +1,116 @@
+"""Weights along the way: one file per step and seed, in the run's folder. They do not affect training."""
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from icecore.errors import require
+from icecore.models import trained_names
+from icecore.store import remove_remains
+from icecore.store.tensors import load_tensors, save_tensors
+from icecore.training.config import RunConfig
+from icecore.training.population import Population
+
+FOLDER, ENDING = "snapshots", ".safetensors"
+MOST = 1_000  # per phase
+GB, FLOAT = 10**9, 4
+
+
+def snapshot_steps(config: RunConfig, count: int | None) -> tuple[int, ...]:
+    """Return the steps to save weights after: `count` per phase, closer together at its beginning, with its end."""
+    if count is None:
+        return ()
+    require(1 <= count <= MOST, f"snapshots must be 1 to {MOST:,}, got {count}")
+    found: set[int] = set()
+    begin = 0
+    for phase in config.phases:
+        steps = phase.training.steps
+        found |= {begin + max(1, round(steps * (index / count) ** 2)) for index in range(1, count + 1)}
+        begin += steps
+    return tuple(sorted(found))
+
+
+def trained_until(config: RunConfig, step: int) -> list[str]:
+    """Return the parameters that have trained after `step` steps."""
+    names: set[str] = set()
+    begin = 0
+    for phase in config.phases:
+        if step > begin:
+            names |= set(trained_names(config.model, config.dims, phase.trainable))
+        begin += phase.training.steps
+    return [name for name in config.model.specs(config.dims) if name in names]
+
+
+def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
+    """Raise if the disk has no room for the snapshots that are not there yet."""
+    specs, there = config.model.specs(config.dims), set(snapshots_in(folder))
+    sizes = [sum(specs[name].size for name in trained_until(config, step)) for step in steps if step not in there]
+    needed = FLOAT * len(config.seeds) * sum(sizes)
+    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    free = shutil.disk_usage(above).free
+    require(
+        needed <= free,
+        f"{len(sizes)} snapshots need about {needed / GB:,.1f} GB, {free / GB:,.1f} GB are free in {above}: take fewer "
+        "--snapshots, or another --out",
+    )
+
+
+def save_snapshot(folder: Path, config: RunConfig, step: int, population: Population) -> None:
+    """Save what has trained so far, seed by seed."""
+    place, names = folder / FOLDER, trained_until(config, step)
+    place.mkdir(exist_ok=True)
+    for index, seed in enumerate(config.seeds):
+        parameters = population.parameters(index)
+        save_tensors(file_of(folder, step, seed), {name: parameters[name] for name in names}, {"step": step})
+
+
+def file_of(folder: Path, step: int, seed: int) -> Path:
+    return folder / FOLDER / f"{step:08d}-seed{seed}{ENDING}"
+
+
+def snapshots_in(folder: Path) -> dict[int, set[int]]:
+    """Return the seeds of each step's snapshot."""
+    found: dict[int, set[int]] = {}
+    for path in sorted((folder / FOLDER).glob(f"[0-9]*{ENDING}")):
+        step, _, seed = path.name.removesuffix(ENDING).partition("-seed")
+        if step.isdecimal() and seed.isdecimal():
+            found.setdefault(int(step), set()).add(int(seed))
+    return found
+
+
+def forget_snapshots_after(folder: Path, step: int) -> None:
+    """Delete later snapshots, which belong to another course of a resumed run, and half-written ones."""
+    if not (folder / FOLDER).is_dir():
+        return
+    remove_remains(folder / FOLDER, ["*"])
+    for later, seeds in snapshots_in(folder).items():
+        for seed in seeds if later > step else ():
+            file_of(folder, later, seed).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not empty
+        (folder / FOLDER).rmdir()
+
+
+def parameters_at(
+    folder: Path, config: RunConfig, step: int, seed: int, device: torch.device | str = "cpu"
+) -> dict[str, Tensor]:
+    """Return a seed's parameters after `step` steps; 0 is the start."""
+    found = config.initial(seed)
+    if step:
+        stored = load_tensors(file_of(folder, step, seed))[0]
+        specs = config.model.specs(config.dims)
+        wanted = {name: specs[name].shape for name in trained_until(config, step)}
+        require(
+            {name: tuple(value.shape) for name, value in stored.items()} == wanted,
+            f"{file_of(folder, step, seed)} does not fit config.json: delete the folder {FOLDER}, and train again with "
+            "--overwrite",
+        )
+        found |= stored
+    return on(device, found)
+
+
+def on(device: torch.device | str, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.to(device) for name, value in parameters.items()}
