@@ -58,6 +58,7 @@ SMALLER = {
     "compare": "--widths 16 --steps 2 --batch 4 --seeds 2 --warmup-steps 1 --out runs",
     "reproduce": "--dry-run",
     "analyze": "--items 5",
+    "track": "--items 5",
     "bench": "--task needle --width 16 --seconds 0.01",
     "targets": "--width 4 --items 10",
 }
@@ -100,6 +101,10 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
     places = {"RUN": text_run if words[0] == "sample" else run, "DIR": workspace / "results"}
     places |= {"DIR": workspace / "new"} if words[0] in ("extract", "export", "analyze") else {}
     places |= {"DIR": workspace / "exported"} if words[0] == "export" else {}
+    if words[0] == "track":
+        thaw = ["--from", str(run), "--trainable", "all", *SMALLER["train"].split(), "--out", "thawed"]
+        assert main(["train", "needle", *thaw]) == 0
+        places["RUN"] = next((workspace / "thawed").glob("*/*"))
     if words[0] == "bench":  # the paper's batches take seconds a step
         monkeypatch.setattr("icecore.bench.train.config_of", functools.partial(config_of, batch=16))
         monkeypatch.setattr("icecore.bench.language.config_of", functools.partial(config_of, batch=1))

@@ -1,4 +1,4 @@
-"""Attention maps of a prompt, and scores of both induction steps in the needle task."""
+"""Attention maps of a prompt, their overlap in two networks, and scores of both induction steps in the needle task."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -76,6 +76,26 @@ def induction_scores(model: Model, parameters: Parameters, task: Needle, batches
         items += len(rows)
     marker_sums, value_sums = (torch.stack([each[name] for name in maps]) for each in (to_marker, to_value))
     return Induction(marker_sums / pairs, value_sums / items, float(uniform[0]) / pairs, float(uniform[1]) / items)
+
+
+@torch.no_grad()
+def attention_overlap(model: Model, first: Parameters, second: Parameters, batch: Batch) -> Float[Tensor, "layer head"]:
+    """Return the mean share of attention that each head of two networks puts on the same keys; 1 if they are equal.
+
+    Queries are the positions that are read, but the first, which sees only itself.
+    """
+    maps, device = maps_of(model), device_of(first)
+    total, queries = torch.zeros(len(maps), 0), 0
+    for part in in_chunks(batch):
+        rows = part.to(device)
+        column = torch.arange(rows.tokens.shape[1], device=device)
+        asks = (column > 0) & (column < rows.lengths[:, None])
+        values = [traced(model, parameters, rows.tokens, maps) for parameters in (first, second)]
+        shared = [torch.minimum(*(each[name] for each in values)).sum(dim=3) for name in maps]  # (batch, head, query)
+        sums = torch.stack([(each * asks[:, None]).double().sum(dim=(0, 2)) for each in shared])
+        total = sums if queries == 0 else total + sums
+        queries += int(asks.sum())
+    return total / max(1, queries)
 
 
 def maps_of(model: Model) -> list[str]:

@@ -5,6 +5,7 @@ An untrained model can score near 1 on gradient symmetricity and distance irrele
 
 import itertools
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,6 +82,20 @@ def fourier_spectrum(embedding: Float[Tensor, "number width"]) -> tuple[float, .
     """Return each frequency's share of the variance."""
     power = wave_powers(embedding).sum(dim=1)
     return tuple((power / power.sum()).tolist())
+
+
+def spectrum_overlap(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the share of variance that two spectra have at the same frequencies; 1 if they are equal."""
+    return sum(map(min, first, second))
+
+
+def without_frequencies(
+    embedding: Float[Tensor, "number width"], frequencies: Iterable[int]
+) -> Float[Tensor, "number width"]:
+    """Remove the waves of these frequencies along the numbers."""
+    waves = torch.fft.rfft(embedding.double(), dim=0)
+    waves[list(frequencies)] = 0
+    return torch.fft.irfft(waves, n=len(embedding), dim=0).to(embedding.dtype)
 
 
 def gradient_symmetricity(model: Model, parameters: Parameters, modulus: int) -> float:

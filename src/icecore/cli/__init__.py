@@ -33,6 +33,7 @@ from icecore.cli import (
     show,
     targets,
     tasks,
+    track,
     train,
 )
 from icecore.cli.output import say_aside
@@ -62,6 +63,7 @@ COMMANDS = {
         "show": show.command,
         "evaluate": evaluate.command,
         "analyze": analyze.analyze_command,
+        "track": track.command,
         "sample": sample.command,
         "construct": construct.command,
     },

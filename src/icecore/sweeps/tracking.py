@@ -1,0 +1,170 @@
+"""Track a run whose body trained after its embeddings: measures at every snapshot, one network at a time in memory."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from icecore.analysis.pathway import Measure, Pathway, Setting
+from icecore.analysis.pathway_measures import makers_of, measures_of
+from icecore.errors import InputError, require
+from icecore.models import Parameters, initialize, names_of_half, trained_names
+from icecore.seeding import derive_seed
+from icecore.sweeps.variance import sample_of
+from icecore.training import Population, RunConfig, index_of
+from icecore.training.snapshots import on, parameters_at, snapshots_in
+from icecore.training.start import FromSeed
+
+ITEMS = 500  # of the test set
+Result = dict[str, Any]  # as JSON
+OnProgress = Callable[[str, int, int], None]  # (what, groups of measures done, all)
+
+
+@dataclass(frozen=True)
+class Track:
+    """A run in its folder, from the step at which its body began to train."""
+
+    path: Path
+    config: RunConfig
+    population: Population
+    seeds: tuple[int, ...]
+    beside: Population | None = None  # full training from the same initial weights
+
+    def __post_init__(self) -> None:
+        for seed in self.seeds:
+            index_of(seed, self.config.seeds)
+        require_thaw(self.config)
+        require_before(self.path, self.config)
+
+    def beside_run(self, config: RunConfig, population: Population, name: str) -> "Track":
+        """Return the track with another run beside it; raise unless that run's networks are of the same kind."""
+        require(
+            config.model == self.config.model and config.dims == self.config.dims,
+            f"{name} has another model or vocabulary than the run: their networks cannot be compared",
+        )
+        missing = [seed for seed in self.seeds if seed not in config.seeds]
+        require(not missing, f"{name} has the seeds {list(config.seeds)}, not {missing}; choose others with --seeds")
+        return replace(self, beside=population)
+
+    @property
+    def before_step(self) -> int:
+        return before_step(self.config)
+
+    @property
+    def steps(self) -> list[int]:
+        """Return the steps with snapshots of all these seeds, and the last one."""
+        there = [step for step, seeds in snapshots_in(self.path).items() if set(self.seeds) <= seeds]
+        return sorted({step for step in there if step > self.before_step} | {self.config.steps})
+
+    def before(self, seed: int) -> dict[str, Tensor]:
+        return parameters_at(self.path, self.config, self.before_step, seed, self.population.device)
+
+    def after(self, seed: int, step: int) -> Parameters:
+        if step == self.config.steps:
+            return self.population.parameters(index_of(seed, self.config.seeds))
+        return parameters_at(self.path, self.config, step, seed, self.population.device)
+
+    def null(self, seed: int, before: Parameters) -> tuple[Parameters, str]:
+        """Return an unrelated network, the next seed's before its body trained, and its name.
+
+        With a single seed, it is another random body with the same embeddings, which solves nothing.
+        """
+        seeds = self.config.seeds
+        if len(seeds) > 1:
+            other = seeds[(seeds.index(seed) + 1) % len(seeds)]
+            return self.before(other), f"seed {other}"
+        model, dims = self.config.model, self.config.dims
+        drawn = initialize(model, dims, derive_seed(seed, "another body") % 2**31)
+        body = set(names_of_half(model, dims, "body"))
+        chosen = {name: drawn[name] if name in body else before[name] for name in drawn}
+        return on(self.population.device, chosen), "a re-drawn body"
+
+
+def before_step(config: RunConfig) -> int:
+    """Return the step after which the last phase begins."""
+    return config.steps - config.phases[-1].training.steps
+
+
+def require_thaw(config: RunConfig) -> None:
+    """Raise unless the body trains in the last phase, after something that was trained before."""
+    body = set(names_of_half(config.model, config.dims, "body"))
+    trains = body & set(trained_names(config.model, config.dims, config.trainable))
+    require(
+        bool(trains),
+        f"the body of this run does not train at its end ({config.trainable}): track a run with --trainable all",
+    )
+    if before_step(config) == 0 and isinstance(config.start, FromSeed):
+        raise InputError(
+            "this run trains from its seeds: there is nothing before it to compare with; track one that starts from a "
+            "run (icecore train ... --from RUN --trainable all), or has --phases"
+        )
+
+
+def require_before(path: Path, config: RunConfig) -> None:
+    """Raise unless the weights at the beginning of the last phase are there."""
+    step = before_step(config)
+    require(
+        step == 0 or set(config.seeds) <= snapshots_in(path).get(step, set()),
+        f"{path} has no snapshot of step {step}, where its last phase begins: train it again with --snapshots",
+    )
+
+
+def setting_of_track(config: RunConfig, items: int, device: torch.device) -> Setting:
+    task = config.task
+    return Setting(config.model, config.dims, task, task.test_set()[:items].to(device), sample_of(task).to(device))
+
+
+def track(run: Track, items: int = ITEMS, on_progress: OnProgress = lambda *_: None) -> Result:
+    """Return every seed's measures at every snapshot, and those of the run beside it."""
+    setting = setting_of_track(run.config, items, run.population.device)
+    points: list[Result] = []
+    beside: list[Result] = []
+    groups, done = len(makers_of(setting)), 0
+    total = groups * len(run.seeds) * (len(run.steps) + (run.beside is not None))
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        on_progress("track", done, total)
+
+    on_progress("track", 0, total)
+    null_name = ""
+    for seed in run.seeds:
+        before = run.before(seed)
+        null, null_name = run.null(seed, before)
+        pathway = Pathway(setting, before, null)
+        for step in run.steps:
+            points.append(point_of(seed, step, *measures_of(pathway, run.after(seed, step), tick)))
+        if run.beside is not None:
+            other = run.beside.parameters(index_of(seed, run.beside.seeds))
+            beside.append(point_of(seed, run.config.steps, *measures_of(pathway, other, tick)))
+    return {
+        "task": run.config.task.name,
+        "seeds": list(run.seeds),
+        "before": run.before_step,
+        "steps": run.steps,
+        "items": len(setting.items),
+        "null": "the next seed" if len(run.config.seeds) > 1 else null_name,
+        "points": points,
+        **({"beside": beside} if beside else {}),
+    }
+
+
+def point_of(seed: int, step: int, measures: Sequence[Measure], details: Result) -> Result:
+    """Return one seed's measures at one step as JSON, with six significant digits."""
+    named = {each.name: {**asdict(each), "score": each.score} for each in measures}
+    for each in named.values():
+        del each["name"]
+    return rounded({"seed": seed, "step": step, **details, "measures": named})
+
+
+def rounded(value: Any) -> Any:
+    """Round numbers to six significant digits: the rest is rounding of float32."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
