@@ -22,6 +22,7 @@ TRAIN = ["train", "needle", *FLAGS, "--steps", "12"]
 LOADING = {
     "evaluate": ["--device", "cpu"],
     "analyze": ["--what", "variance", "--device", "cpu"],
+    "track": ["--device", "cpu"],
     "extract": ["--seeds", "1", "--out", "extracted"],
     "export": ["exported"],
     "sample": ["--device", "cpu"],

@@ -72,7 +72,7 @@ def test_embeddings_are_taken_to_another_body(whole):
 
 
 def test_rescaled_embeddings_have_the_norms_of_initial_ones(whole):
-    start = ice.train(TASK, trainable="all", from_run=whole, rescale=True, **STILL)
+    start = ice.train(TASK, trainable="all", from_run=whole, rescale="embeddings", **STILL)
     grown = []
     for name in EMBEDDINGS:
         ours, theirs = start.parameters(1)[name], whole.parameters(1)[name]
@@ -80,6 +80,10 @@ def test_rescaled_embeddings_have_the_norms_of_initial_ones(whole):
         assert float(torch.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0)) == pytest.approx(1)
         grown.append(float(theirs.norm() / ours.norm()))
     assert max(grown) > 1.001
+    cooler = ice.train(TASK, trainable="all", from_run=whole, rescale="unembed", **STILL)
+    assert equal(cooler.parameters(1), whole.parameters(1), {"token", "position"})
+    assert cooler.accuracy == whole.accuracy, "a factor of all logits changes no answer"
+    assert cooler.result["loss"] != whole.result["loss"]
 
 
 def test_a_folder_is_loaded_without_the_run_that_it_starts_from(whole, tmp_path):
@@ -137,7 +141,7 @@ def test_the_id_is_of_the_setting_and_not_of_the_population(whole, thawed, tmp_p
         ice.train(TASK, trainable="all", **{**THAW, "steps": 1, **more}).config
         for more in (
             {"from_run": whole, "seeds": 1},
-            {"from_run": whole, "rescale": True, "seeds": 1},
+            {"from_run": whole, "rescale": "unembed", "seeds": 1},
             {"model": MODEL},
         )
     ]
@@ -201,7 +205,9 @@ def test_a_run_that_started_from_other_weights_is_not_continued(whole, tmp_path)
         ({"seeds": [5, 6]}, r"so \[5, 6\] have no start: add --shift 5"),
         ({"body_from": "elsewhere"}, "choose one of --from, --body-from"),
         ({"shift": "one"}, "shift must be a whole number"),
-        ({"from_run": None, "rescale": True}, "--rescale needs a run to start from"),
+        ({"from_run": None, "rescale": "unembed"}, "--rescale needs a run to start from"),
+        ({"rescale": "mlp"}, "--rescale acts on embeddings that are taken, such as unembed, not on mlp"),
+        ({"rescale": "many"}, "unknown role of transformer 'many'"),
         ({"from_run": "nowhere"}, "nowhere is not a run"),
     ],
 )  # fmt: skip

@@ -41,6 +41,7 @@ class Sent(Transformer):
 OPENS = {
     "evaluate": ["--device", "cpu", "--errors", "errors.jsonl"],
     "analyze": ["--what", "variance", "--device", "cpu", "--out", "inside.json"],
+    "track": ["--device", "cpu", "--out", "track.json"],
     "extract": ["--seeds", "1", "--out", "extracted"],
     "export": ["exported"],
     "sample": ["--device", "cpu"],

@@ -94,7 +94,7 @@ def start_in_words(start: Mapping[str, Any]) -> str:
     where = start.get("where", {})
     shift, words = start.get("shift", 0), {"all": "all parameters", "embeddings": "the embeddings", "body": "the body"}
     pairs = f", seed s from seed s - {shift}" if shift else ""
-    scale = ", rescaled to initial norms" if start.get("rescaled") else ""
+    scale = f", {start['rescaled']} rescaled to initial norms" if start.get("rescaled") else ""
     what = words.get(str(start.get("take")), "what")
     return f"{what} of {where.get('task')}/{where.get('run')} (setting {start.get('setting')}){pairs}{scale}"
 

@@ -40,9 +40,9 @@ SHIFT = typer.Option(
     0, help="Seed s starts from that run's seed s - SHIFT. Default: seeds pair up.", rich_help_panel=START_PANEL
 )
 RESCALE = typer.Option(
-    False,
-    "--rescale",
-    help="Give each embedding matrix that is taken the norm it has at initialization.",
+    None,
+    metavar="ROLES",
+    help="Give embeddings that are taken their norms at initialization: unembed changes no answer, embeddings does.",
     rich_help_panel=START_PANEL,
 )
 TRUST_START = typer.Option(

@@ -94,7 +94,7 @@ def command(
     body_from: Path | None = BODY_FROM,
     embeddings_from: Path | None = EMBEDDINGS_FROM,
     shift: int = SHIFT,
-    rescale: bool = RESCALE,
+    rescale: str | None = RESCALE,
     trust: bool = TRUST_START,
     steps: int | None = STEPS,
     batch: int | None = BATCH,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.models import Half, Model, ModelDims, initialize, names_of_half, settings_of_model
+from icecore.models import Half, Model, ModelDims, initialize, names_of_half, settings_of_model, trained_names
 from icecore.models.roles import is_embedding
 from icecore.store.tensors import digest
 from icecore.training.config import RunConfig
@@ -34,7 +34,7 @@ class Source:
     population: Population
     name: str  # in errors
     shift: int = 0
-    rescale: bool = False
+    rescale: str | None = None  # roles of embeddings to give the norms of the initial ones
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -119,8 +119,11 @@ class Source:
         stored, own = self.population.parameters(index), initialize(model, dims, seed)
         specs = model.specs(dims)
         values = {name: stored[name].detach().cpu() for name in names}
-        if self.rescale:
-            values |= {name: rescaled(values[name], own[name]) for name in names if is_embedding(specs[name])}
+        for name in trained_names(model, dims, self.rescale) if self.rescale else ():
+            if name not in values or not is_embedding(specs[name]):
+                raise InputError(f"--rescale acts on embeddings that are taken, such as unembed, not on {self.rescale}")
+            if values[name].dim() > 1:
+                values[name] = rescaled(values[name], own[name])
         return values, {name: torch.equal(value, own[name]) for name, value in values.items()}
 
     def require_seeds(self, seeds: tuple[int, ...]) -> None:
@@ -153,7 +156,7 @@ def source_of(
     embeddings_from: "Path | str | TrainedRun | None" = None,
     *,
     shift: int = 0,
-    rescale: bool = False,
+    rescale: str | None = None,
     trust: bool = False,
 ) -> Source | None:
     """Return what a run starts from, if it starts from a run. Code that came with that run needs `trust`."""
@@ -164,13 +167,12 @@ def source_of(
     flags = [FLAGS[take] for take, _ in chosen]
     require(len(chosen) <= 1, f"a run starts from one run: choose one of {', '.join(flags)}")
     if not chosen:
-        given_too = {"--shift": shift != 0, "--rescale": rescale, "--trust": trust}
+        given_too = {"--shift": shift != 0, "--rescale": bool(rescale), "--trust": trust}
         stray = [flag for flag, is_given in given_too.items() if is_given]
         require(not stray, f"{' and '.join(stray)} needs a run to start from: {', '.join(FLAGS.values())}")
         return None
     take, run = chosen[0]
     require(type(shift) is int, f"shift must be a whole number, got {shift!r}")
-    require(not rescale or take != "body", "--rescale acts on embeddings: use --from or --embeddings-from")
     if isinstance(run, str | Path):
         config, population = RunFolder(run, trust).load(torch.device("cpu"))
         name = str(run)

@@ -106,7 +106,7 @@ def train(
     body_from: "Path | str | TrainedRun | None" = None,
     embeddings_from: "Path | str | TrainedRun | None" = None,
     shift: int = 0,
-    rescale: bool = False,
+    rescale: str | None = None,
     trust: bool = False,
     preset: str = "released",
     data_seed: int = 0,
@@ -140,7 +140,7 @@ def train(
 
     `from_run`, `body_from` and `embeddings_from` start from a finished run, or its folder: from all its parameters, its
     body with new embeddings, or its embeddings on this run's own body. Seed s starts from its seed s - `shift`; seeds,
-    and the model of a body, default to that run's. `rescale` gives embeddings the norms of initial ones. Code that came
+    and the model of a body, default to that run's. `rescale="unembed"` gives it its initial norm. Code that came
     with that run needs `trust`.
 
     `phases` train different parts in sequence, each with a new optimizer:

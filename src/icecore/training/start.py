@@ -61,7 +61,7 @@ class FromRun:
     take: Half
     setting: str
     shift: int = 0
-    rescaled: bool = False  # embeddings have the norms of the initial ones
+    rescaled: str | None = None  # roles of embeddings that have the norms of the initial ones
     precision: str | None = None  # the other run's, if it is not this run's
     taken: Taken | None = field(default=None, compare=False, repr=False)
 
@@ -102,7 +102,7 @@ def start_of_json(entry: Mapping[str, Any], seeds: tuple[int, ...], values: Mapp
         and all(isinstance(text, str) for text in texts)
         and len(where["sha256"]) == len(seeds)
         and type(entry.get("shift", 0)) is int
-        and type(entry.get("rescaled", False)) is bool
+        and isinstance(entry.get("rescaled"), str | None)
         and isinstance(entry.get("precision"), str | None)
     )
     require(is_right, "its start is damaged: train the run again with --overwrite")
