@@ -232,3 +232,8 @@ def test_a_difficulty_is_one_setting_under_one_name():
         _ = scripted([((1,), (2,))]).difficulty
     with pytest.raises(InputError, match="a vocabulary of 80 has room for 31 markers"):
         needle.at_difficulty(1_000)
+
+
+def test_a_task_that_a_lazy_rule_solves_is_told_so(capsys):
+    assert main(["tasks", "needle", "--max-pairs", "1", "--test-items-in-stream", "true"]) == 0
+    assert "the rule 'most frequent in context' solves this task" in capsys.readouterr().out
