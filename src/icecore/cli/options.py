@@ -37,6 +37,22 @@ SCHEDULE = typer.Option(
 )
 CLIP = typer.Option(None, help="Clip each seed's gradient to this norm. Default: 1.", rich_help_panel=TRAINING_PANEL)
 
+EMBEDDING_RANK = typer.Option(
+    None,
+    min=1,
+    help="Limit the rank of the embeddings: E = A P, where A has so many columns.",
+    rich_help_panel=MODEL_PANEL,
+)
+RANK_BASIS = typer.Option(
+    "random",
+    help="P: random and fixed, learned, or body (what the body reads and writes most). subspace: not a rank, but all "
+    "these embeddings in one random subspace around their start, with as many numbers.",
+    rich_help_panel=MODEL_PANEL,
+)
+RANK_OF = typer.Option(
+    "token,position,unembed", help="Which embeddings --embedding-rank limits.", rich_help_panel=MODEL_PANEL
+)
+
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.", rich_help_panel=RUN_PANEL)
 FORCE = typer.Option(
     False, "--force", help="Train even if the memory that is free does not seem to suffice.", rich_help_panel=RUN_PANEL

@@ -80,6 +80,8 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
             lines.append((f"{kind} file", f"{part['file']}:{part.get('class')}, SHA-256 {part.get('source')}"))
     if "start" in config:
         lines.append(("start", start_in_words(config["start"])))
+    if "embedding_rank" in config:
+        lines.append(("embeddings", rank_in_words(config["embedding_rank"])))
     for phase in phases_of(config):
         lines += [
             ("trained", str(phase.get("trainable"))),
@@ -97,6 +99,10 @@ def start_in_words(start: Mapping[str, Any]) -> str:
     scale = f", {start['rescaled']} rescaled to initial norms" if start.get("rescaled") else ""
     what = words.get(str(start.get("take")), "what")
     return f"{what} of {where.get('task')}/{where.get('run')} (setting {start.get('setting')}){pairs}{scale}"
+
+
+def rank_in_words(rank: Mapping[str, Any]) -> str:
+    return f"rank {rank.get('rank')}, basis {rank.get('basis')}, of {in_a_cell(rank.get('of'))}"
 
 
 def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -180,6 +186,8 @@ def row_of(folder: Path, path: Path) -> dict[str, Any]:
     settings |= {name: config[name] for name in ("positions", "data_seed", "precision")}
     if "start" in config:
         settings["start"] = f"{config['start'].get('take')} of {config['start'].get('where', {}).get('run')}"
+    if "embedding_rank" in config:
+        settings["embeddings"] = rank_in_words(config["embedding_rank"])
     for number, phase in enumerate(phases):
         settings |= {
             name if not number else f"{name} {number + 1}": value for name, value in phase["optimization"].items()

@@ -11,6 +11,7 @@ from icecore.cli.options import (
     BATCH,
     CLIP,
     DEVICE,
+    EMBEDDING_RANK,
     FORCE,
     GAIN,
     HEADS,
@@ -23,6 +24,8 @@ from icecore.cli.options import (
     POSITION_INIT,
     POSITIONS,
     PRECISION,
+    RANK_BASIS,
+    RANK_OF,
     RUN_PANEL,
     SCHEDULE,
     STEPS,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from icecore.models import Model, ModelDims
     from icecore.tasks import Task
     from icecore.training import RunConfig, TrainedRun
+    from icecore.training.rank import EmbeddingRank
 
 
 LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
@@ -77,6 +81,9 @@ def command(
     init: str | None = INIT,
     gain: float | None = GAIN,
     position_init: str | None = POSITION_INIT,
+    embedding_rank: int | None = EMBEDDING_RANK,
+    rank_basis: str = RANK_BASIS,
+    rank_of: str = RANK_OF,
     trainable: str = typer.Option(
         "embeddings",
         help="What trains; all else is frozen. embeddings, all, unembed, embed, token+unembed, or roles with commas: "
@@ -162,6 +169,7 @@ def command(
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
     icecore train needle --from RUN --trainable all
+    icecore train needle --embedding-rank 16 --rank-basis learned
 
     Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU with
     bit-identical results; a complete run is shown, not repeated. To split every batch over several GPUs:
@@ -210,6 +218,9 @@ def command(
         chosen_seeds,
         precision=pick_precision(precision, where, chosen),
         source=source,
+        embedding_rank=embedding_rank,
+        rank_basis=rank_basis,
+        rank_of=[role.strip() for role in rank_of.split(",")],
         **settings,
     )
     probes = named_probes(load_function(each, "probe")[0] for each in probe)
@@ -217,7 +228,7 @@ def command(
     is_there = RunFolder.of(config, out).is_complete and not overwrite
     if is_first:
         for phase in config.phases:
-            announce(chosen, config.dims, phase.trainable)
+            announce(chosen, config.dims, phase.trainable, config.rank)
             if not is_there and (advice := phase.training.advice) is not None:
                 warn(advice)
         warn_of_width(chosen.width, device, "try --width 64 --init matched")
@@ -268,14 +279,19 @@ def explicit_options(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def announce(model: "Model", dims: "ModelDims", trainable: str) -> None:
+def announce(model: "Model", dims: "ModelDims", trainable: str, rank: "EmbeddingRank | None" = None) -> None:
     """Print on standard error what trains and what is frozen."""
     from icecore.models import trained_counts
 
-    counts = trained_counts(model, dims, trainable)
+    counts, specs = trained_counts(model, dims, trainable), model.specs(dims)
+    frozen = sum(spec.size for spec in specs.values()) - sum(counts.values())
+    if rank is not None:  # fewer numbers train, in their place
+        for name in rank.names(model, dims):
+            counts[specs[name].role] -= specs[name].size
+        for spec in rank.specs(model, dims).values():
+            counts[spec.role] += spec.size
     roles = ", ".join(f"{role} {count:,}" for role, count in counts.items())
-    count, total = sum(counts.values()), sum(spec.size for spec in model.specs(dims).values())
-    say_aside(f"{count:,} parameters train ({roles}), {total - count:,} are frozen")
+    say_aside(f"{sum(counts.values()):,} parameters train ({roles}), {frozen:,} are frozen")
 
 
 def state_of(config: "RunConfig") -> str:

@@ -23,10 +23,12 @@ from icecore.training.identity import (
 )
 from icecore.training.imitation_target import with_target
 from icecore.training.precision import Precision
+from icecore.training.rank import EmbeddingRank
 from icecore.training.run_code import CODE_KEYS, RunCode
-from icecore.training.start import FromSeed, Start
+from icecore.training.start import FromRun, FromSeed, Start
 from icecore.training.training_config import MOST, TrainingConfig
 
+RANK = "embedding_rank"  # part of a config, if the rank of embeddings is limited
 # Called with the model, its dims, what trains in each phase, and the seeds.
 SizeCheck = Callable[[Model, ModelDims, list[str], tuple[int, ...]], None]
 # Called with the config's entry, the model, its dims and the seeds.
@@ -60,6 +62,7 @@ class RunConfig:
     data_seed: int = 0
     precision: str = "fp32"  # of the body: fp32, tf32 or bf16
     start: Start = FromSeed()
+    rank: EmbeddingRank | None = None  # of the embeddings, if it is limited
 
     def __post_init__(self) -> None:
         self.require_precision()
@@ -82,6 +85,21 @@ class RunConfig:
             f"{self.task.max_length}, positions is {self.dims.n_positions}",
         )
         self.require_phases()
+        if self.rank is not None:
+            self.require_rank(self.rank)
+
+    def require_rank(self, rank: EmbeddingRank) -> None:
+        """Raise unless all restricted embeddings are new, and train in every phase."""
+        names = set(rank.names(self.model, self.dims))
+        for phase in self.phases:
+            frozen = names - set(trained_names(self.model, self.dims, phase.trainable))
+            require(
+                not frozen,
+                f"--embedding-rank limits {', '.join(sorted(frozen))}, which does not train with {phase.trainable}: "
+                "name others with --rank-of",
+            )
+        is_taken = isinstance(self.start, FromRun) and self.start.take != "body"
+        require(not is_taken, "--embedding-rank limits new embeddings: take only the body of a run, with --body-from")
 
     def require_precision(self) -> None:
         if self.precision not in list(Precision):
@@ -131,11 +149,16 @@ class RunConfig:
         """Return per seed the number of parameters that train in any phase, and of those that never do."""
         specs = self.model.specs(self.dims)
         trained = sum(specs[name].size for name in self.trained_names)
-        return trained, sum(spec.size for spec in specs.values()) - trained
+        frozen = sum(spec.size for spec in specs.values()) - trained
+        if self.rank is not None:  # fewer numbers train, in their place
+            limited = sum(specs[name].size for name in self.rank.names(self.model, self.dims))
+            trained += sum(spec.size for spec in self.rank.specs(self.model, self.dims).values()) - limited
+        return trained, frozen
 
     def initial(self, seed: int) -> dict[str, Tensor]:
         """Return a seed's initial parameters, on the CPU."""
-        return self.start.parameters(self.model, self.dims, seed)
+        found = self.start.parameters(self.model, self.dims, seed)
+        return found if self.rank is None else self.rank.start(self.model, self.dims, seed, found)
 
     def as_json(self) -> dict[str, Any]:
         first, *others = (phase.as_json() for phase in self.phases)
@@ -155,6 +178,7 @@ class RunConfig:
             "positions": self.dims.n_positions,
             **({"phases": [first, *others]} if others else first),
             **({} if start is None else {START: start}),
+            **({} if self.rank is None else {RANK: self.rank.as_json()}),
             "seeds": list(self.seeds),
             "data_seed": self.data_seed,
             "precision": self.precision,
@@ -198,6 +222,7 @@ class RunConfig:
                 data_seed=value["data_seed"],
                 precision=value["precision"],
                 start=start,
+                rank=EmbeddingRank.from_json(value[RANK]) if RANK in value else None,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not the config of a run ({type(error).__name__}: {error})") from error

@@ -116,6 +116,7 @@ class Trainer:
             device,
             Precision(config.precision),
             initial=config.initial,
+            rank=config.rank,
         )
         # Processes synchronize in every step: while one captures a graph, the others would wait.
         is_alone = micro.parallel.processes == 1

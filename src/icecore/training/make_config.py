@@ -1,7 +1,7 @@
 """The config of a run, from what a user gives; the preset gives the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from icecore.errors import InputError, require
 from icecore.models import Model
@@ -10,6 +10,7 @@ from icecore.training.config import Phase, RunConfig, numbered
 from icecore.training.from_run import Source
 from icecore.training.imitation_target import with_target
 from icecore.training.presets import preset_dims, preset_training
+from icecore.training.rank import ROLES, EmbeddingRank, RankBasis
 from icecore.training.start import FromSeed, Start
 from icecore.training.training_config import TrainingConfig
 
@@ -56,9 +57,17 @@ def config_of(
     phases: Sequence[Mapping[str, Any]] = (),
     source: Source | None = None,
     start: Start | None = None,
+    embedding_rank: int | None = None,
+    rank_basis: str = "random",
+    rank_of: Sequence[str] = ROLES,
     **training: Any,
 ) -> RunConfig:
     """Return the checked config that `train` would train, from a `source`, a `start`, or the seeds."""
+    is_plain = rank_basis == "random" and tuple(rank_of) == ROLES
+    require(is_plain or embedding_rank is not None, "rank_basis and rank_of need a rank, as in --embedding-rank 8")
+    rank = None
+    if embedding_rank is not None:
+        rank = EmbeddingRank(embedding_rank, cast(RankBasis, rank_basis), tuple(rank_of))
     task, dims = with_target(task), preset_dims(task, positions)
     if source is not None:
         start = source.start(model, dims, numbered(seeds), precision)
@@ -80,4 +89,5 @@ def config_of(
         data_seed=data_seed,
         precision=precision,
         start=start or FromSeed(),
+        rank=rank,
     )

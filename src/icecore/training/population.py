@@ -7,12 +7,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from icecore.models import Model, ModelDims, initialize, trained_names
+from icecore.models import Model, ModelDims, ParameterSpec, initialize, trained_names
 from icecore.models.engines import Engine, ModelBatch, Targets
 from icecore.models.engines.chunked_loss import chunked_cross_entropy
 from icecore.tasks import Batch
 from icecore.training.batches import prepare_batch
 from icecore.training.precision import Precision
+from icecore.training.rank import EmbeddingRank, Restricted, restricted
 
 CHANNELS_AT_ONCE = {"cpu": 384, "cuda": 1536}  # width x seeds per pass: more only takes more memory
 ROWS_EVALUATED_AT_ONCE = 500
@@ -28,6 +29,8 @@ class Population:
     Trained parameters are views of two flat vectors per seed, `values[True]` with weight decay and `values[False]`
     without, so that clipping and the optimizer see one tensor each. If a trained body computes in another dtype,
     `rounded` holds these vectors in that dtype.
+
+    Embeddings of low rank have coordinates among `trained`; `expanded` holds the matrices that they give.
     """
 
     def __init__(
@@ -41,16 +44,22 @@ class Population:
         dtype: torch.dtype = torch.float32,
         initial: Initial | None = None,
         engine: type[Engine] | None = None,
+        rank: EmbeddingRank | Restricted | None = None,
     ) -> None:
         self.model, self.dims, self.seeds = model, dims, seeds
         self.trainable, self.device, self.precision = trainable, device, precision
         self.engine = engine or model.engine
-        self.specs = specs = model.specs(dims)
+        self.specs = model.specs(dims)
         names = trained_names(model, dims, trainable)
         initial = initial or (lambda seed: initialize(model, dims, seed))
         each = [initial(seed) for seed in seeds]
-        stacked = {name: torch.stack([one[name] for one in each]).to(device, dtype) for name in specs}
+        stacked = {name: torch.stack([one[name] for one in each]).to(device, dtype) for name in self.specs}
         self.frozen = {name: value for name, value in stacked.items() if name not in names}
+        self.restricted = restricted(rank, model, dims, seeds, stacked) if isinstance(rank, EmbeddingRank) else rank
+        self.expanded: dict[str, Tensor] = {}
+        self.trained_specs = {name: self.specs[name] for name in names}
+        if self.restricted is not None:
+            names = self.restrict(self.restricted, stacked)
         self.values: dict[bool, Tensor] = {}
         self.rounded: dict[bool, Tensor] = {}
         self.trained: dict[str, Tensor] = {}
@@ -58,7 +67,9 @@ class Population:
         computed_rounded = {name for name in names if body_type != dtype and self.engine.computes_rounded(name)}
         leaves: dict[str, Tensor] = {}
         copies: dict[str, Tensor] = {}
-        self.names = {decays: [name for name in names if specs[name].decays is decays] for decays in (True, False)}
+        self.names = {
+            decays: [name for name in names if self.trained_specs[name].decays is decays] for decays in (True, False)
+        }
         for decays, members in self.names.items():
             if members:
                 self.values[decays] = torch.cat([stacked[name].flatten(1) for name in members], dim=1)
@@ -68,6 +79,7 @@ class Population:
                 self.rounded[decays] = self.values[decays].to(body_type)
                 copies |= self.parts_of(self.rounded[decays], decays)
                 leaves |= {name: copies[name] for name in members if name in computed_rounded}
+        leaves = {name: value for name, value in leaves.items() if name in self.specs} | self.expanded
         at_once = max(1, CHANNELS_AT_ONCE[device.type] // model.width)
         self.groups = [
             Group(self, leaves, copies, slice(begin, begin + at_once), body_type)
@@ -76,12 +88,22 @@ class Population:
 
     def parts_of(self, values: Float[Tensor, "seed value"], decays: bool) -> dict[str, Float[Tensor, "seed ..."]]:
         """Return views of flat vectors, such as `values[decays]`, by parameter."""
-        specs = [self.specs[name] for name in self.names[decays]]
+        specs = [self.trained_specs[name] for name in self.names[decays]]
         parts = values.split([spec.size for spec in specs], dim=1)
         return {
             name: part.unflatten(1, spec.shape)
             for name, part, spec in zip(self.names[decays], parts, specs, strict=True)
         }
+
+    def restrict(self, rank: Restricted, stacked: dict[str, Tensor]) -> list[str]:
+        """Put the coordinates of restricted embeddings in their place; return the names of all that trains."""
+        stacked |= rank.coordinates
+        self.expanded = {name: value.clone() for name, value in rank.expand(rank.coordinates).items()}
+        kept = {name: spec for name, spec in self.trained_specs.items() if name not in rank.names}
+        role = self.specs[rank.names[0]].role
+        own = {name: ParameterSpec(tuple(value.shape[1:]), role) for name, value in rank.coordinates.items()}
+        self.trained_specs = own | kept
+        return list(self.trained_specs)
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -89,19 +111,33 @@ class Population:
         for name, value in {**self.trained, **self.frozen}.items():
             if name in tensors:
                 value.copy_(tensors[name])
-        self.round_values()
+        self.follow()
         for group in self.groups:
             group.network.reload()
 
     @torch.no_grad()
-    def round_values(self) -> None:
-        """Update the rounded copies after the values were set."""
+    def follow(self) -> None:
+        """Update what is computed from the values, after they were set."""
         for decays, rounded in self.rounded.items():
             rounded.copy_(self.values[decays])
+        self.expand()
+
+    @torch.no_grad()
+    def expand(self) -> None:
+        """Update the embeddings of low rank."""
+        if self.restricted is not None:
+            for name, value in self.restricted.expand(self.trained).items():
+                self.expanded[name].copy_(value)
+
+    @property
+    def whole(self) -> dict[str, Float[Tensor, "seed ..."]]:
+        """Return the model's parameters, stacked by seed."""
+        every = {**self.trained, **self.expanded, **self.frozen}
+        return {name: every[name] for name in self.specs}
 
     def parameters(self, index: int) -> dict[str, Tensor]:
         """Return one seed's parameters; change them only with `load`."""
-        return {name: value[index] for name, value in {**self.trained, **self.frozen}.items()}
+        return {name: value[index] for name, value in self.whole.items()}
 
     def copy(self, trainable: str | None = None, engine: type[Engine] | None = None) -> "Population":
         """Return a copy with the same parameters, but another trainable set or engine."""
@@ -117,6 +153,7 @@ class Population:
             dtype,
             initial=of_seed.__getitem__,
             engine=engine or self.engine,
+            rank=None if self.restricted is None else self.restricted.at(self.trained),
         )
 
     def prepare(self, batch: Batch) -> ModelBatch:
@@ -143,6 +180,8 @@ class Group:
         dtype: torch.dtype,
     ) -> None:
         self.seeds = seeds
+        self.restricted = None if population.restricted is None else population.restricted.of(seeds)
+        self.coordinates = {name: value[seeds] for name, value in population.trained.items()}
         self.leaves = {name: value[seeds].detach().requires_grad_() for name, value in leaves.items()}
         frozen = {name: value[seeds] for name, value in population.frozen.items()}
         self.network = population.engine(population.model, {**self.leaves, **frozen}, dtype)
@@ -152,7 +191,17 @@ class Group:
     def losses_and_gradients(
         self, batch: ModelBatch, share: Float[Tensor, ""] | None = None
     ) -> tuple[Float[Tensor, " seed"], dict[str, Tensor]]:
-        """Return each seed's mean loss over scored positions, times `share`, and the gradients of the leaves used.
+        """Return each seed's mean loss over scored positions, times `share`, and the gradients of what trains."""
+        loss, gradients = self.losses_and_gradients_of_leaves(batch, share)
+        if self.restricted is not None:
+            with torch.no_grad():
+                gradients = self.restricted.pull_back(gradients, self.coordinates)
+        return loss, gradients
+
+    def losses_and_gradients_of_leaves(
+        self, batch: ModelBatch, share: Float[Tensor, ""] | None
+    ) -> tuple[Float[Tensor, " seed"], dict[str, Tensor]]:
+        """Return the losses and the gradients of the leaves used.
 
         If the engine names its unembedding, logits are computed in chunks of positions.
         """

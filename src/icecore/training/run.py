@@ -27,6 +27,7 @@ from icecore.training.population import Population
 from icecore.training.precision import pick_precision
 from icecore.training.probes import Probe, named_probes
 from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, ProgressCallback
+from icecore.training.rank import ROLES
 from icecore.training.run_code import remember_texts
 from icecore.training.run_folder import RunFolder
 from icecore.training.snapshots import require_room, snapshot_steps, snapshots_in
@@ -111,6 +112,9 @@ def train(
     preset: str = "released",
     data_seed: int = 0,
     positions: int | None = None,
+    embedding_rank: int | None = None,
+    rank_basis: str = "random",
+    rank_of: Sequence[str] = ROLES,
     out: Path | str | None = None,
     resume: bool | None = False,
     overwrite: bool = False,
@@ -143,6 +147,9 @@ def train(
     and the model of a body, default to that run's. `rescale="unembed"` gives it its initial norm. Code that came
     with that run needs `trust`.
 
+    `embedding_rank` limits the embeddings of the roles `rank_of`: in a basis that is random, learned or of the body, or
+    to a random subspace of all of them with as many numbers.
+
     `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
     functions of (model, parameters, test items); `metrics` records their numbers at every evaluation. `snapshots` saves
@@ -164,6 +171,9 @@ def train(
         data_seed=data_seed,
         positions=positions,
         source=source,
+        embedding_rank=embedding_rank,
+        rank_basis=rank_basis,
+        rank_of=rank_of,
         precision=pick_precision(precision, where, model),
         phases=phases,
         **training,

@@ -181,7 +181,7 @@ class RunFolder:
 
         Frozen parameters are saved only `with_body`; otherwise they are regenerated from the seeds.
         """
-        everything, trained = {**population.trained, **population.frozen}, config.trained_names
+        everything, trained = population.whole, config.trained_names
         tensors = everything if with_body else {name: everything[name] for name in trained}
         notes = {"body_sha256": body_digests(population, trained), "with_body": with_body}
         save_tensors(self.path / WEIGHTS, tensors, notes)

@@ -45,6 +45,7 @@ class Steps:
         for decays, value in self.population.values.items():
             moments, rounded = (self.means[decays], self.squares[decays]), self.population.rounded.get(decays)
             self.optimizer.update(Vectors(value, self.gradients[decays], *moments, rounded, decays), norms, self.step)
+        self.population.expand()
         self.end()
 
     def end(self) -> None:
@@ -95,7 +96,7 @@ class Steps:
     def set_state(self, step: int, tensors: Mapping[str, Tensor]) -> None:
         for name, view in self.state().items():
             view.copy_(tensors[name])
-        self.population.round_values()
+        self.population.follow()
         self.step.fill_(step)
         self.first_bad_step.fill_(NEVER)
 
