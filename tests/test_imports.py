@@ -19,6 +19,7 @@ LAYERS = [
     {"sweeps", "bench", "constructions"},
     {"reporting"},
     {"paper"},
+    {"page"},
     {"cli"},
     {"__main__"},
 ]

@@ -15,7 +15,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.fig7 import points_of
 from icecore.paper.scales import FOUR, Scale
-from icecore.reporting.figures.widths import Point, draw_widths
+from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
 from icecore.sweeps.names import CellName
 
 if TYPE_CHECKING:
@@ -110,11 +110,13 @@ BODIES_EXPERIMENT = Experiment(
             "Random bodies with the gain of width 1024: accuracy against width",
             lambda evidence: points(evidence, 0),
             draw_widths,
+            chart_widths,
         ),
         "bodies-library": Figure(
             "Random bodies as their libraries start them: accuracy against width",
             lambda evidence: points(evidence, 1),
             draw_widths,
+            chart_widths,
         ),
     },
     columns="width",

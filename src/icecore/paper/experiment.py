@@ -9,6 +9,7 @@ from icecore.errors import InputError
 from icecore.paper.cells import PaperCell, Variation
 from icecore.paper.evidence import Evidence
 from icecore.paper.scales import PRESETS, SCALES, Scale
+from icecore.reporting.chart import Chart
 from icecore.reporting.claim import Claim
 from icecore.reporting.table import Table
 from icecore.store.records import Record
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure from stored records: its title, its points and how to draw them."""
+    """A figure from stored records: its title, its points, how to draw them and how to chart them in the page."""
 
     title: str
     points: Callable[[Evidence], list[Any]]
     draw: "Callable[[list[Any], str], Drawn]"
+    chart: Callable[[list[Any], str], Chart] | None = None  # without it the page shows the drawing
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
 from icecore.paper.scales import Scale
+from icecore.reporting.chart import Axis, Chart, Dot, line_of, rules_of
 from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of, without_verdict
 from icecore.reporting.verdict import Null
 from icecore.store.records import Record
@@ -173,12 +174,24 @@ def draw_languages(points: Sequence[Trained], title: str) -> "Drawn":
     return finished(figure, f"{title}\n{trained_on}")
 
 
+def chart_languages(points: Sequence[Trained], title: str) -> Chart:
+    """Chart the same."""
+    layers = sorted({point.layers for point in points})
+    lines = []
+    for kind in TRAINED:
+        for body, count in enumerate(layers):
+            dots = [Dot(one.width, one.values) for one in points if (one.kind, one.layers) == (kind, count)]
+            lines += [line_of(f"{kind}, {count} layers", kind, body, dots)] if dots else []
+    rules = rules_of(("", name, value) for name, value in points[0].baselines.items())
+    return Chart(title, Axis("width", "log"), Axis("best validation loss, nats per token"), tuple(lines), rules)
+
+
 FIG4 = Experiment(
     "fig4",
     "language-model loss against width",
     cells,
     claims,
-    {"fig4": Figure("Figure 4: loss of language models against width", trained, draw_languages)},
+    {"fig4": Figure("Figure 4: loss of language models against width", trained, draw_languages, chart_languages)},
     runs,
     needs_text=True,
     columns="width",

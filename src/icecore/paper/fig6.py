@@ -14,6 +14,7 @@ from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import Scale
+from icecore.reporting.chart import Axis, Chart, Dot, Rule, line_of
 from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of, without_verdict
 from icecore.reporting.verdict import Null
 from icecore.sweeps.names import TRAINED, CellName
@@ -196,10 +197,35 @@ def draw_baselines(panel: Any, points: Sequence[Imitated]) -> None:
             panel.plot(widths, baselines, color=GREY, linestyle=dash, linewidth=0.9, label=label)
 
 
+def chart_imitations(points: Sequence[Imitated], title: str) -> Chart:
+    """Chart the same, on one axis."""
+    students = list(dict.fromkeys(point.student for point in points))
+    lines = []
+    for kind in TRAINED:
+        for body, student in enumerate(students):
+            dots = [Dot(one.target_width, one.values) for one in points if (one.kind, one.student) == (kind, student)]
+            lines += [line_of(f"{kind} {student}", kind, body, dots)] if dots else []
+    names = dict.fromkeys(name for point in points for name in point.baselines)
+    known = {
+        name: {point.target_width: point.baselines[name] for point in points if name in point.baselines}
+        for name in names
+    }
+    rules = [Rule(name.replace("_", " "), "", tuple(sorted(each.items()))) for name, each in known.items()]
+    x, y = Axis("width of the target", "log"), Axis("KL(target || student), nats", least=0)
+    return Chart(title, x, y, tuple(lines), tuple(rules))
+
+
 FIG6 = Experiment(
     "fig6",
     "circuit imitation: KL divergence against the target's width",
     cells,
     claims,
-    {"fig6": Figure("Figure 6: circuit imitation, Random and Normal students", recorded_imitations, draw_imitations)},
+    {
+        "fig6": Figure(
+            "Figure 6: circuit imitation, Random and Normal students",
+            recorded_imitations,
+            draw_imitations,
+            chart_imitations,
+        )
+    },
 )

@@ -5,7 +5,7 @@ from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import FOUR, WIDTHS, Scale
-from icecore.reporting.figures.widths import Point, draw_widths
+from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
 from icecore.sweeps.names import TRAINED, CellName
 
 
@@ -45,7 +45,7 @@ FIG7 = Experiment(
     "accuracy against width",
     cells,
     accuracy_claims,
-    {"fig7": Figure("Figure 7: accuracy against width", all_widths, draw_widths)},
+    {"fig7": Figure("Figure 7: accuracy against width", all_widths, draw_widths, chart_widths)},
     columns="width",
     has_presets=True,
 )

@@ -9,6 +9,7 @@ from icecore.drawing import finished, new_figure, style_of
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.table3 import TABLE3, runs_with
+from icecore.reporting.chart import Axis, Chart, Dot, line_of
 from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of
 from icecore.reporting.verdict import Null
 
@@ -101,10 +102,24 @@ def draw_curves(curves: Sequence[MemorizationCurve], title: str) -> "Drawn":
     return finished(figure, title)
 
 
+def chart_curves(curves: Sequence[MemorizationCurve], title: str) -> Chart:
+    """Chart the same: medians and the range of the seeds."""
+    lines = [
+        line_of(
+            f"{curve.kind}, preset {curve.preset}",
+            curve.kind,
+            PRESETS.index(curve.preset),
+            (Dot(step, each) for step, each in zip(curve.steps, zip(*curve.values, strict=True), strict=True)),
+        )
+        for curve in curves
+    ]
+    return Chart(title, Axis("step"), Axis("accuracy on all items, %", least=0, most=100), tuple(lines), kind="band")
+
+
 FIG8 = Experiment(
     "fig8",
     "accuracy during memorization",
     TABLE3.cells,
     claims,
-    {"fig8": Figure("Figure 8: accuracy during memorization", curves_of, draw_curves)},
+    {"fig8": Figure("Figure 8: accuracy during memorization", curves_of, draw_curves, chart_curves)},
 )

@@ -14,7 +14,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.fig7 import FIG7, points_of
 from icecore.paper.scales import FOUR, WIDTHS, Scale
-from icecore.reporting.figures.widths import Point, draw_widths
+from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
 from icecore.sweeps.names import CellName
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ INIT = Experiment(
     accuracy_claims,
     {
         "init": Figure(
-            "Random bodies: the released initialization, and the gain of width 1024", initializations, draw_widths
+            "Random bodies: the released initialization, and the gain of width 1024",
+            initializations,
+            draw_widths,
+            chart_widths,
         )
     },
     columns="width",

@@ -15,6 +15,7 @@ from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import Scale
+from icecore.reporting.chart import Axis, Chart, Dot, Rule, line_of
 from icecore.reporting.claim import (
     Claim,
     around,
@@ -204,10 +205,26 @@ def draw_bits(bits: Sequence[Bits], title: str) -> "Drawn":
     return finished(figure, title)
 
 
+def chart_bits(bits: Sequence[Bits], title: str) -> Chart:
+    """Chart the same: a bar per median, with the paper's numbers as rules."""
+    labels = {measure: label.replace("\n", " ") for measure, label in MEASURES.items()}
+    kinds = dict.fromkeys(one.kind for one in bits)
+    lines = [
+        line_of(kind, kind, 0, (Dot(labels[one.measure], one.values) for one in bits if one.kind == kind))
+        for kind in kinds
+    ]
+    rules = [
+        Rule("the paper", "", ((labels[one.measure], one.paper),), line=one.kind)
+        for one in bits
+        if one.paper is not None
+    ]
+    return Chart(title, Axis("", "category"), Axis("bits", least=0), tuple(lines), tuple(rules), "bar")
+
+
 TABLE3 = Experiment(
     "table3",
     "memorization: bits per parameter",
     cells,
     claims,
-    {"capacity": Figure("Memorized bits per parameter", bits_of, draw_bits)},
+    {"capacity": Figure("Memorized bits per parameter", bits_of, draw_bits, chart_bits)},
 )

@@ -1,6 +1,7 @@
-"""The table type and its renderings: Markdown and CSV here, the terminal in `cli.terminal_table`."""
+"""The table type and its renderings: Markdown, CSV and HTML here, the terminal in `cli.terminal_table`."""
 
 import csv
+import html
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,18 @@ class Table:
         writer.writerows([*map(printable, line)] for line in (self.headings, *self.rows))
         return stream.getvalue().rstrip("\n")
 
+    def html(self) -> str:
+        """Return the table in HTML, with its title as the caption and its notes below."""
+        head = "".join(in_html("th", heading, side) for heading, side in self.justified)
+        rows = [
+            "".join(in_html("td", cell, side) for cell, (_, side) in zip(row, self.justified, strict=True))
+            for row in self.rows
+        ]
+        body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+        caption = f"<caption>{escaped(self.title)}</caption>" if self.title else ""
+        notes = "".join(f"<p>{escaped(note)}</p>" for note in self.notes)
+        return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>{notes}"
+
     def records(self) -> list[Mapping[str, str]]:
         """Return each row by heading."""
         return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
@@ -43,3 +56,12 @@ class Table:
 
 def in_markdown(cell: str) -> str:
     return printable_line(cell).replace("|", "\\|")
+
+
+def in_html(tag: str, cell: str, side: str) -> str:
+    return f'<{tag} class="{side}">{escaped(cell)}</{tag}>'
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML shows it, with control characters visible."""
+    return html.escape(printable(text))

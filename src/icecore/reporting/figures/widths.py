@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from icecore.drawing import DOTS, GREY, HUES, TRAINED_STYLES, draw_line, finished, new_figure, ticks_at
+from icecore.reporting.chart import Axis, Chart, Dot, Line, rules_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,3 +76,15 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
         panel.set_xlabel("width", fontsize=8)
     figure.supylabel("test accuracy, %", fontsize=9)
     return finished(figure, title)
+
+
+def chart_widths(points: Sequence[Point], title: str) -> Chart:
+    """Chart the same: a panel per task, a line per body and trainable set."""
+    styles, lines = styles_of(points), []
+    for task, name in dict.fromkeys((point.task, point.line) for point in points):
+        own = sorted((point for point in points if (point.task, point.line) == (task, name)), key=lambda one: one.width)
+        style = styles[name]
+        dots = tuple(Dot(point.width, point.values, point.seeds) for point in own)
+        lines.append(Line(name, dots, task, style["color"], style["marker"], style["linestyle"]))
+    rules = rules_of((point.task, "baseline", point.baseline) for point in points)
+    return Chart(title, Axis("width", "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines), rules)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from icecore.analysis.attention import Induction, attention_maps, induction_scores, maps_of
 from icecore.drawing import new_figure
 from icecore.errors import require
+from icecore.reporting.chart import Maps
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import Needle
@@ -94,9 +95,30 @@ def figure(context: AnalysisContext, result: Result) -> "Figure | None":
     return drawn
 
 
+def chart(result: Result) -> list[Maps]:
+    """Return the maps of the prompt, trained and untrained."""
+    if "prompt" not in result:
+        return []
+    prompt = result["prompt"]
+    words = tuple(prompt["words"])
+    return [
+        Maps(
+            f"Attention on '{prompt['text']}', {which}",
+            words,
+            {
+                f"layer {layer}, head {head}": rows
+                for layer, heads in enumerate(prompt[key], start=1)
+                for head, rows in enumerate(heads, start=1)
+            },
+        )
+        for which, key in (("trained", "maps"), ("untrained", "untrained_maps"))
+        if key in prompt
+    ]
+
+
 def fits(run: AnalyzedRun) -> bool:
     has_maps = any(name.endswith(".attention") for name in run.model.activations)
     return isinstance(run.config.task, Needle) and has_maps
 
 
-ATTENTION = Analysis("attention", measure, tables, figure, fits=fits)
+ATTENTION = Analysis("attention", measure, tables, figure, fits=fits, chart=chart)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.subspaces import BASES, accuracy_curve, counts_up_to
 from icecore.drawing import BLUE, GREEN, LIGHT_GREY, YELLOW, finish, label_counts, new_figure, with_legend
+from icecore.reporting.chart import Axis, Chart, Dot, Line
 from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 
@@ -18,6 +19,7 @@ LINES = {
     "untrained": ("untrained model's directions", GREEN, "^"),
     "random": ("random directions", LIGHT_GREY, "x"),
 }
+PANELS = {"keep": "kept", "remove": "removed"}  # by mode
 
 
 def measure(context: AnalysisContext) -> Result:
@@ -75,7 +77,7 @@ def figure(context: AnalysisContext, result: Result) -> "Figure":
             accuracy = [100 * value for value in curve["accuracy"]]
             panel.plot(curve["counts"], accuracy, color=colour, marker=marker, markersize=4, label=label, clip_on=False)
         label_counts(panel, result["curves"][0]["counts"][-1])
-        panel.set_xlabel(f"directions {'kept' if mode == 'keep' else 'removed'}, k")
+        panel.set_xlabel(f"directions {PANELS[mode]}, k")
         panel.set_ylim(0, 104)
         finish(panel)
     drawn.axes[0].set_ylabel("test accuracy, %")
@@ -83,4 +85,15 @@ def figure(context: AnalysisContext, result: Result) -> "Figure":
     return with_legend(drawn, f"{context.run.config.task.name}: the residual stream at {places}")
 
 
-CAUSAL = Analysis("causal", measure, tables, figure, fits=has_streams)
+def chart(result: Result) -> list[Chart]:
+    """Chart the same: a panel per mode, a line per basis."""
+    lines = []
+    for curve in result["curves"]:
+        label, colour, marker = LINES[curve["basis"]]
+        dots = tuple(Dot(k, (100 * each,)) for k, each in zip(curve["counts"], curve["accuracy"], strict=True))
+        lines.append(Line(label, dots, f"directions {PANELS[curve['mode']]}", colour, marker))
+    title = f"The residual stream at {', '.join(result['curves'][0]['places'])}"
+    return [Chart(title, Axis("k", "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines))]
+
+
+CAUSAL = Analysis("causal", measure, tables, figure, fits=has_streams, chart=chart)

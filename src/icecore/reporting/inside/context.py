@@ -1,7 +1,7 @@
 """Analyses and their inputs."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from icecore.analysis.moments import Moments, PooledPositions, in_chunks, moments_of, streams_of
 from icecore.errors import unknown_name
 from icecore.models import Model, device_of, traced
+from icecore.reporting.chart import Chart, Maps
 from icecore.reporting.table import Table
 from icecore.sweeps.variance import sample_of
 from icecore.tasks import Batch
@@ -112,7 +113,7 @@ class AnalysisContext:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: how it is measured, printed and drawn."""
+    """One analysis: how it is measured, printed, drawn, and charted in the page."""
 
     name: str
     measure: Callable[[AnalysisContext], Result]
@@ -120,6 +121,7 @@ class Analysis:
     figure: Callable[[AnalysisContext, Result], "Figure | None"] = lambda _context, _result: None
     figure_name: str = ""  # of its file, if not the analysis's
     fits: Callable[[AnalyzedRun], bool] = lambda _: True  # whether it runs by default
+    chart: Callable[[Result], Sequence[Chart | Maps]] = lambda _result: ()
 
 
 def has_streams(run: AnalyzedRun) -> bool:

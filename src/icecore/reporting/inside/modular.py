@@ -13,9 +13,10 @@ from icecore.analysis.circles import (
     gradient_symmetricity,
     strongest_frequency,
 )
-from icecore.drawing import new_figure
+from icecore.drawing import BLUE, LIGHT_GREY, new_figure
 from icecore.errors import InputError, require
 from icecore.models import parameter_of_role
+from icecore.reporting.chart import Axis, Chart, Dot, Line
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
 from icecore.tasks import ModularAddition
@@ -79,8 +80,24 @@ def figure(context: AnalysisContext, _result: Result) -> "Figure":
     return drawn
 
 
+def chart(result: Result) -> list[Chart]:
+    """Chart the share of variance of each frequency of the embeddings."""
+    lines = [
+        Line(
+            which,
+            tuple(Dot(turns, (100 * share,)) for turns, share in enumerate(result[which]["spectrum"], start=1)),
+            colour=colour,
+            marker="",
+        )
+        for which, colour in (("trained", BLUE), ("untrained", LIGHT_GREY))
+    ]
+    return [
+        Chart("Frequencies of the embeddings", Axis("frequency"), Axis("share of variance, %", least=0), tuple(lines))
+    ]
+
+
 def fits(run: AnalyzedRun) -> bool:
     return isinstance(run.config.task, ModularAddition) and "embedding" in run.model.activations
 
 
-MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits)
+MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits, chart=chart)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.moments import explained, streams_of
 from icecore.drawing import BLUE, LIGHT_GREY, finish, new_figure, with_legend
+from icecore.reporting.chart import Axis, Chart, Dot, Line
 from icecore.reporting.inside.context import Analysis, AnalysisContext, Result, has_streams, percent
 from icecore.reporting.table import Table
 from icecore.sweeps.variance import TOP
@@ -53,4 +54,21 @@ def figure(context: AnalysisContext, result: Result) -> "Figure":
     return with_legend(drawn, f"{task}: variance of the residual stream ({result['positions']} positions)")
 
 
-VARIANCE = Analysis("variance", measure, tables, figure, fits=has_streams)
+def chart(result: Result) -> list[Chart]:
+    """Chart the same: a panel per kind, bars of the trained beside the untrained model."""
+    lines = [
+        Line(
+            which,
+            tuple(Dot(place, (100 * shares[kind],)) for place, shares in result[which].items()),
+            f"top {TOP} {kind}",
+            colour,
+        )
+        for kind in ("directions", "neurons")
+        for which, colour in (("trained", BLUE), ("untrained", LIGHT_GREY))
+    ]
+    title = f"Variance of the residual stream ({result['positions']} positions)"
+    y = Axis("share of variance, %", least=0, most=100)
+    return [Chart(title, Axis("", "category"), y, tuple(lines), kind="bar")]
+
+
+VARIANCE = Analysis("variance", measure, tables, figure, fits=has_streams, chart=chart)

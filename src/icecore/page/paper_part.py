@@ -1,0 +1,175 @@
+"""The paper's part of a page: per table or figure and preset, the claims with their records, charts and provenance."""
+
+import base64
+import functools
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from icecore.page.runs import Setting
+from icecore.paper import EXPERIMENTS, evidence_of
+from icecore.paper.claim_table import row_of
+from icecore.paper.evidence import Evidence
+from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.scales import PRESETS, SCALES
+from icecore.paper.summary import is_judged
+from icecore.reporting.claim import Claim
+from icecore.store.record_schema import is_valid
+from icecore.store.records import Record, Records
+
+SHOWN = ("paper", "ours", "n", "spread", "interval", "baseline", "null")  # of `claim_table.row_of`, in its order
+OnExperiment = Callable[[str], None]
+
+
+def paper_part(records: Records, scale: str, on_experiment: OnExperiment) -> dict[str, Any]:
+    """Return all tables and figures at a scale, with every preset."""
+    evidence = {preset: evidence_of(records, scale, preset) for preset in PRESETS}
+    found = []
+    for name, experiment in EXPERIMENTS.items():
+        on_experiment(name)
+        found.append(
+            {
+                "name": name,
+                "heading": heading_of(name),
+                "title": experiment.title,
+                "missing": experiment.missing,
+                "command": f"icecore reproduce {name} --scale {scale}" if experiment.cells is not None else "",
+                "presets": {preset: with_preset(experiment, own, preset) for preset, own in evidence.items()},
+            }
+        )
+    return {"scale": scale, "folder": records.path.parent.name, "presets": PRESETS, "experiments": found}
+
+
+def heading_of(name: str) -> str:
+    """Return `Table 1` for table1 and `Figure 7` for fig7."""
+    numbered = re.fullmatch(r"(table|fig)(\d+)", name)
+    if numbered is None:
+        return name.replace("_", " ").capitalize()
+    return f"{'Table' if numbered[1] == 'table' else 'Figure'} {numbered[2]}"
+
+
+def with_preset(experiment: Experiment, evidence: Evidence, preset: str) -> dict[str, Any]:
+    """Return an experiment's claims and charts with one preset; where nothing was run, only the number of claims."""
+    claims = experiment.claims_of(evidence)
+    counts = {
+        "all": Counter(claim.shown_verdict for claim in claims),
+        "judged": Counter(claim.shown_verdict for claim in claims if is_judged(claim)),
+    }
+    if preset != PRESETS[0] and all(claim.ours is None for claim in claims):
+        return {"counts": counts}
+    settings = settings_by_label(experiment, evidence)
+    shown = [claim for claim in claims if preset == PRESETS[0] or claim.ours is not None]
+    return {
+        "counts": counts,
+        "claims": [compact(claim_json(claim, settings)) for claim in shown],
+        "charts": [drawn for figure in experiment.figures.values() if (drawn := chart_json(figure, evidence))],
+        "made_by": made_by(experiment.runs_of(evidence)),
+    }
+
+
+def claim_json(claim: Claim, settings: dict[str, str]) -> dict[str, Any]:
+    """Return what the page shows of a claim; one that was not run has its place, the paper's number and its note."""
+    texts: dict[str, Any] = dict(zip(SHOWN, row_of(claim)[2:], strict=False))
+    texts.pop("n")
+    shown = {
+        "cell": claim.cell,
+        "row": claim.place and claim.place[0],
+        "column": claim.place and claim.place[1],
+        "verdict": claim.shown_verdict,
+        "shown": compact(texts),
+        "note": claim.remarks,
+    }
+    if claim.ours is None:
+        return shown
+    return shown | {
+        "ours": claim.ours,
+        "paper": claim.paper,
+        "digits": claim.digits,
+        "values": claim.values,
+        "n": claim.n,
+        "baseline": claim.baseline,
+        "null": claim.null and asdict(claim.null),
+        "tolerance": claim.tolerance,
+        "reason": claim.reason,
+        "interval": claim.interval,
+        "allowed": claim.allowed,
+        "p": claim.p,
+        "exact": claim.exact_match,
+        "worst": claim.is_worst,
+        "compared": claim.compared and {"how": claim.compared[0], "cells": claim.compared[1]},
+        "setting": claim.setting or setting_named(claim.cell, settings),
+    }
+
+
+def compact(value: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is empty; a zero is not."""
+    return {name: each for name, each in value.items() if each or (type(each) in (int, float))}
+
+
+def settings_by_label(experiment: Experiment, evidence: Evidence) -> dict[str, str]:
+    """Return the settings of an experiment's cells by label; those of a text, by the labels of their records."""
+    if experiment.runs is not None:
+        return {Setting(run["config"]).label: run["setting"] for run in experiment.runs_of(evidence)}
+    known = evidence.by_setting.keys() | evidence.inside_by_setting.keys()
+    return {str(cell.name): cell.setting for cell in experiment.of(evidence) if cell.setting in known}
+
+
+def setting_named(label: str, settings: dict[str, str]) -> str:
+    """Return the setting of the longest label that the claim's begins with, with or without the task's name."""
+    for known in sorted(settings, key=len, reverse=True):
+        for start in (known, known.partition(", ")[2]):
+            if start and (label == start or label.startswith(f"{start}, ")):
+                return settings[known]
+    return ""
+
+
+def chart_json(figure: Figure, evidence: Evidence) -> dict[str, Any] | None:
+    """Return a figure as a chart; one without a chart as a drawing; None without points."""
+    points = figure.points(evidence)
+    if not points:
+        return None
+    if figure.chart is not None:
+        return asdict(figure.chart(points, figure.title))
+    stream = io.BytesIO()
+    figure.draw(points, figure.title).savefig(stream, format="svg", metadata={"Date": None})
+    return {"title": figure.title, "drawing": base64.b64encode(stream.getvalue()).decode()}
+
+
+def made_by(runs: Iterable[Record]) -> list[dict[str, Any]]:
+    """Return the commands behind some runs, with their devices, commits and time; each run counts once."""
+    found: dict[str, dict[str, Any]] = {}
+    for run in {run["run"]: run for run in runs}.values():
+        one = found.setdefault(
+            str(run.get("command", "unknown")), {"runs": 0, "seconds": 0.0, "devices": set(), "commits": set()}
+        )
+        one["runs"] += 1
+        one["seconds"] += run.get("seconds", 0.0) / run.get("seeds_at_once", 1)
+        one["devices"].add(run["device"])
+        one["commits"].add(str(run.get("commit", "unknown")))
+    return [
+        {"command": command, **one, "devices": sorted(one["devices"]), "commits": sorted(one["commits"])}
+        for command, one in sorted(found.items(), key=lambda item: -item[1]["runs"])
+    ]
+
+
+def scales_of(records: Records) -> list[str]:
+    """Return the scales whose cells were run. Texts have no scale of their own: alone they count as a laptop's.
+
+    At a laptop's scale language models have no verdict, so none is given by mistake.
+    """
+    runs = [run for run in records.by_run().values() if is_valid(run)]
+    recorded = {run["setting"] for run in runs}
+    found = [scale for scale in SCALES if recorded & paper_settings(scale)]
+    return found or (["laptop"] if any(run["config"]["task"]["name"] == "language" for run in runs) else [])
+
+
+@functools.cache
+def paper_settings(scale: str) -> frozenset[str]:
+    """Return the settings of all cells that need no text, with every preset."""
+    experiments = [experiment for experiment in EXPERIMENTS.values() if not experiment.needs_text]
+    return frozenset(
+        cell.setting for experiment in experiments for preset in PRESETS for cell in experiment.at(scale, preset)
+    )

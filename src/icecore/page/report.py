@@ -1,0 +1,117 @@
+"""The data of a report, and its tables for readers without scripts."""
+
+import contextlib
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import icecore
+from icecore.errors import InputError
+from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
+from icecore.page.own import own_part
+from icecore.page.paper_part import paper_part, paper_settings, scales_of
+from icecore.page.runs import Library, Warn, add_folders
+from icecore.page.sources import Sources
+from icecore.reporting.bench_tables import bench_table
+from icecore.store.files import read_json
+from icecore.store.provenance import origin
+from icecore.store.records import Records
+
+OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
+POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # of all curves, and of one
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asked for."""
+
+    title: str = ""
+    scale: str | None = None  # default: those that were run
+    inside: bool = True  # measure runs that were named one by one
+    trust: bool = False
+
+
+def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnProgress) -> dict[str, Any]:
+    """Return all that the page shows, as JSON."""
+    library = Library(points_per_curve(sources))
+    of_paper: set[str] = set()
+    parts = []
+    for folder in sources.records:
+        records = Records(folder, warn)
+        library.add_records(records.by_run().values())
+        for scale in [options.scale] if options.scale else scales_of(records):
+            parts.append(part_of(records, scale, on_progress))
+            of_paper |= paper_settings(scale) | settings_in(parts[-1])
+    add_folders(library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs)))
+    inside = stored_part(sources.analyses, sources.named, warn)
+    if options.inside:
+        inside += [measured_part(path, options.trust, on_progress) for path in finished(sources.named_runs)]
+    own = {key: setting for key, setting in library.settings.items() if key not in of_paper}
+    return {
+        "kind": "report",
+        "title": options.title or default_title(sources),
+        "made": made(),
+        "parts": parts,
+        "own": own_part(own),
+        "inside": inside,
+        "benches": benches_of(sources, warn),
+        "settings": {key: setting.as_json() for key, setting in library.settings.items()},
+        "curves": library.curves,
+    }
+
+
+def made() -> dict[str, str]:
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"icecore": icecore.__version__, **origin(), "at": now}
+
+
+def points_per_curve(sources: Sources) -> int:
+    """Return the most points of a curve, fewer with many runs, so that any number fits into one page."""
+    return max(LEAST_POINTS, min(MOST_POINTS, POINTS // max(1, 10 * len(sources.runs))))
+
+
+def part_of(records: Records, scale: str, on_progress: OnProgress) -> dict[str, Any]:
+    from icecore.paper import EXPERIMENTS
+
+    names = iter(range(1, len(EXPERIMENTS) + 1))
+    stage = f"claims at {scale} scale"
+    return paper_part(records, scale, lambda _: on_progress(stage, next(names), len(EXPERIMENTS)))
+
+
+def settings_in(part: dict[str, Any]) -> set[str]:
+    """Return the settings that claims point to; language models have no others."""
+    return {
+        claim["setting"]
+        for experiment in part["experiments"]
+        for shown in experiment["presets"].values()
+        for claim in shown.get("claims", [])
+        if "setting" in claim
+    }
+
+
+def finished(paths: Sequence[Path]) -> list[Path]:
+    from icecore.training import RunFolder
+
+    return [path for path in paths if RunFolder(path).is_complete]
+
+
+def default_title(sources: Sources) -> str:
+    names = [folder.name for folder in sources.records] or [path.parent.name for path in sources.runs]
+    return f"icecore: {', '.join(dict.fromkeys(names)) or 'analyses'}"
+
+
+def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
+    """Return the tables of stored benchmarks."""
+    found = []
+    for path in sources.benches:
+        try:
+            stored = read_json(path)
+        except InputError as error:
+            warn(str(error))
+            continue
+        with contextlib.suppress(*DAMAGED):  # not of training speed, such as a profile
+            title = f"{path.stem}, {stored['device']}" if isinstance(stored.get("device"), str) else path.stem
+            found.append(table_json(bench_table(stored["rows"], title)))
+    return found

@@ -1,0 +1,302 @@
+"""Pages in a real Chromium: what is drawn, what is asked of the network, keyboard, contrast, phones and paper."""
+
+import base64
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from browser import Page, chromium, opened_browser
+from made_up import cells_at
+from synthetic_runs import config_of, result_of, write_run
+
+from icecore.cli import main
+from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper.grid import grid_of
+from icecore.store import Records
+
+RESULTS = Path(__file__).parents[1] / "results"
+pytestmark = pytest.mark.skipif(chromium() is None, reason="needs Chromium, such as Debian's package chromium")
+NAUGHTY = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with opened_browser() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def results_page(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("results") / "report.html"
+    assert main(["report", str(RESULTS), "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def many_page(tmp_path_factory) -> Path:
+    """2,000 runs, one of which has names that would be markup."""
+    folder = tmp_path_factory.mktemp("many")
+    for number in range(1999):
+        width, lr, seed = (16, 32, 64, 128)[number % 4], (1e-3, 2e-3, 5e-3)[number // 4 % 3], number // 12
+        write_run(folder / "runs", config_of(width, lr, seed), result_of(width, seed))
+    config = config_of(16, 1e-3, 0, task=NAUGHTY)
+    config["model"]["name"] = NAUGHTY
+    write_run(folder / "runs", config, result_of(16, 0) | {"command": NAUGHTY, "device": NAUGHTY})
+    path = folder / "report.html"
+    assert main(["report", str(folder / "runs"), "--title", NAUGHTY, "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def results(browser, results_page):
+    browser.resize(1280, 900)
+    browser.prefer("light")
+    browser.open(results_page)
+    browser.settle()
+    yield browser
+    assert browser.errors == []
+    assert browser.requests == [results_page.resolve().as_uri()]
+
+
+@pytest.fixture
+def many(browser, many_page):
+    browser.resize(1280, 900)
+    browser.open(many_page)
+    browser.settle()
+    yield browser
+    assert browser.errors == []
+    assert browser.requests == [many_page.resolve().as_uri()]
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return page.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.textContent)")
+
+
+def click_cell(page: Page, words: str) -> None:
+    found = f"[...document.querySelectorAll('button.cell')].find((b) => b.ariaLabel.startsWith({json.dumps(words)}))"
+    page.run(f"{found}.focus()")
+    page.press("Enter", 13, "\r")
+
+
+def saved(page: Page, button: str) -> str:
+    """Return what a button saves, as a data address."""
+    page.run(
+        "window.blobs = []; URL.createObjectURL = (blob) => { window.blobs.push(blob); return 'data:,'; };"
+        "HTMLAnchorElement.prototype.click = function () {}"
+    )
+    page.run(f"({button}).click()")
+    page.wait_for("window.blobs.length === 1")
+    return page.run(
+        "new Promise((done) => { const reader = new FileReader(); reader.onload = () => done(reader.result);"
+        "reader.readAsDataURL(window.blobs[0]); })"
+    )
+
+
+def test_every_table_and_figure_has_a_section_below_the_verdicts(results, results_page):
+    assert results_page.stat().st_size < 10_000_000
+    headings = texts(results, "h2, h3")
+    assert headings[0] == "Verdicts"
+    for experiment in EXPERIMENTS.values():
+        if not experiment.missing:
+            assert any(heading.endswith(f": {experiment.title}") for heading in headings), experiment.name
+        else:
+            assert any(experiment.missing in text for text in texts(results, "main p"))
+    assert {"What is inside", "Speed"} <= set(headings)
+    links = results.run("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))")
+    assert len(links) > 20
+    assert results.run(f"{json.dumps(links)}.every((link) => document.getElementById(link.slice(1)))")
+
+
+def test_the_tiles_count_the_claims_of_the_command_line(results):
+    names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
+    claims = claims_of(names, "paper", "released", Records(RESULTS))
+    judged = [claim for claim in claims if claim.tolerance and claim.verdict != "follows"]
+    shown = dict(zip(("reproduced", "differs"), map(int, texts(results, ".tile.v-good b, .tile.v-bad b")), strict=True))
+    assert shown == {verdict: sum(one.shown_verdict == verdict for one in judged) for verdict in shown}
+
+
+def test_a_cell_shows_its_runs_and_their_curves(results):
+    (cell,) = [cell for cell in cells_at("table1") if cell.label == "needle, Random 1024"]
+    recorded = [run for run in Records(RESULTS).by_run().values() if run.get("setting") == cell.setting]
+    click_cell(results, f"{cell.label}:")
+    assert results.run("document.querySelector('dialog').open")
+    rows = texts(results, "dialog tbody tr")
+    assert len(rows) == len(recorded)
+    assert {row[-12:] for row in rows} == {run["run"] for run in recorded}
+    assert texts(results, "dialog code") == sorted(
+        {run["command"] for run in recorded}, key=texts(results, "dialog code").index
+    )
+    assert results.run("document.querySelectorAll('dialog svg').length") == 2  # the seeds, and the curves
+    results.press("Escape", 27)
+    assert not results.run("document.querySelector('dialog').open")
+    assert results.run("document.activeElement.ariaLabel").startswith(cell.label)
+
+
+def test_presets_and_seeds_can_be_chosen(results):
+    assert "94.8" in texts(results, "#paper-results-table1 ~ .wide")[0]
+    results.run(
+        "[...document.querySelectorAll('fieldset label')].find((l) => l.textContent.includes('unfiltered')).click()"
+    )
+    results.settle()
+    chosen = texts(results, "#paper-results-table1 ~ .wide")[0]
+    assert "94.8" not in chosen
+    claims = [
+        claim for claim in claims_of(["table1"], "paper", "unfiltered", Records(RESULTS)) if claim.ours is not None
+    ]
+    assert len(texts(results, "#paper-results-table1 ~ .wide .cell")) == len(claims)
+    dots = "document.querySelectorAll('#paper-results-fig7 ~ figure circle').length"
+    before = results.run(dots)
+    results.run("document.querySelector('#paper-results-fig7 ~ figure input').click()")
+    results.settle()
+    assert 0 < results.run(dots) < before / 2
+    strokes = "document.querySelectorAll('#paper-results-fig7 ~ figure [aria-label=line]').length"
+    before = results.run(strokes)
+    results.run("document.querySelector('#paper-results-fig7 ~ figure .legend button').click()")
+    results.settle()
+    assert results.run(strokes) < before
+    results.run("document.querySelector('#paper-results-fig7 ~ figure .legend button').click()")
+    results.settle()
+    assert results.run(strokes) == before
+
+
+def test_a_pointer_reads_a_plot(results):
+    x, y = results.run(
+        "(() => { const svg = document.querySelector('#paper-results-fig7 ~ figure .panel svg');"
+        "svg.scrollIntoView({ block: 'center', behavior: 'instant' });"
+        "const box = svg.getBoundingClientRect(); return [box.right - 20, box.top + 30]; })()"
+    )
+    results.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    results.settle()
+    tip = results.run("document.querySelector('#paper-results-fig7 ~ figure [aria-label=tip]').textContent")
+    assert "1024" in tip
+    assert "median" in tip
+
+
+def test_the_keyboard_reaches_a_cell_and_opens_it(results):
+    for _ in range(200):
+        results.press("Tab", 9)
+        if results.run("document.activeElement.classList.contains('cell')"):
+            break
+    results.press("Enter", 13, "\r")
+    assert results.run("document.querySelector('dialog').open")
+    assert results.run("document.querySelector('dialog').contains(document.activeElement)")
+
+
+CONTRAST = """(() => {
+  const channels = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const linear = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (element) => {
+    for (; element; element = element.parentElement) {
+      const colour = channels(getComputedStyle(element).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const has = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!has || !element.getClientRects().length || element.closest('noscript, script, style')) continue;
+    const style = getComputedStyle(element);
+    const front = channels(element instanceof SVGElement ? style.fill : style.color);
+    const [a, b] = [light(front), light(behind(element))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push([ratio.toFixed(2), element.tagName, element.className, element.textContent.slice(0, 30)]);
+  }
+  return low.slice(0, 10);
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_contrast(results, scheme):
+    results.prefer(scheme)
+    assert (
+        results.run("getComputedStyle(document.body).backgroundColor")
+        == {
+            "light": "rgb(255, 255, 255)",
+            "dark": "rgb(20, 23, 28)",
+        }[scheme]
+    )
+    results.run("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    results.settle()
+    assert results.run(CONTRAST) == []
+    click_cell(results, "needle, Normal 1024")
+    assert results.run(CONTRAST) == []
+
+
+def test_everything_that_can_be_used_has_a_name(results):
+    tree = results.call("Accessibility.getFullAXTree")["nodes"]
+    usable = ("button", "link", "checkbox", "radio", "combobox", "searchbox", "textbox", "slider", "image", "img")
+    roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node.get("ignored")]
+    assert sum(role == "button" for role, _ in roles) > 100
+    assert [one for one in roles if one[0] in usable and not one[1].strip()] == []
+    assert results.run("document.documentElement.lang") == "en"
+
+
+def test_a_phone_scrolls_in_one_direction(results):
+    results.resize(390, 844, is_phone=True)
+    assert results.run("document.documentElement.scrollWidth") <= 390
+    click_cell(results, "needle, Normal 1024")
+    assert results.run("document.querySelector('dialog').scrollWidth") <= 390
+
+
+def test_paper_has_the_tables_without_the_controls(results, tmp_path):
+    results.prefer("dark")
+    results.call("Emulation.setEmulatedMedia", media="print")
+    assert results.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    shown = "[...document.querySelectorAll('.side, .tools')].some((each) => each.getClientRects().length)"
+    assert not results.run(shown)
+    assert results.run("[...document.querySelectorAll('.grid')].every((each) => each.getClientRects().length)")
+    results.call("Emulation.setEmulatedMedia", media="")
+    results.pdf(tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") > 3
+
+
+def test_tables_and_figures_are_saved_as_they_are_shown(results):
+    table = saved(results, "document.querySelector('#paper-results-table2 ~ .bar .tools button')")
+    text = base64.b64decode(table.partition(",")[2]).decode()
+    grid = grid_of(claims_of(["table2"], "paper", "released", Records(RESULTS)))
+    assert list(csv.reader(io.StringIO(text))) == [[*grid.headings], *map(list, grid.rows)]
+    buttons = "document.querySelectorAll('#paper-results-fig7 ~ figure .tools button')"
+    drawing = base64.b64decode(saved(results, f"{buttons}[0]").partition(",")[2]).decode()
+    assert drawing.startswith("<svg")
+    assert "var(--" not in drawing
+    assert "Figure 7" in drawing
+    picture = base64.b64decode(saved(results, f"{buttons}[1]").partition(",")[2])
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_the_page_itself_cannot_ask_the_network(browser, results_page):
+    browser.open(results_page)
+    assert browser.run("fetch('https://example.com').then(() => 'sent', () => 'refused')") == "refused"
+    image = "new Promise((done) => { const image = new Image(); image.onload = () => done('sent');"
+    image += " image.onerror = () => done('refused'); image.src = 'http://example.com/x.png'; })"
+    assert browser.run(image) == "refused"
+    assert all("Content Security Policy" in error or "Refused" in error for error in browser.errors)
+    assert browser.errors
+
+
+def test_thousands_of_runs_open_and_can_be_found(many):
+    assert many.run("document.querySelectorAll('*').length") < 5_000
+    assert "2,000" not in texts(many, "h1")[0]
+    assert texts(many, "#runs-needle") == ["needle"]
+    click_cell(many, "needle, Random 16")
+    assert len(texts(many, "dialog tbody tr")) == 50
+    many.run(
+        "[...document.querySelectorAll('dialog button')].find((b) => b.textContent.startsWith('Show all')).click()"
+    )
+    many.settle()
+    assert len(texts(many, "dialog tbody tr")) > 150
+
+
+def test_names_from_records_are_text(many):
+    assert many.run("window.pwned") is None
+    assert texts(many, "h1") == [NAUGHTY]
+    assert many.run("document.title") == NAUGHTY
+    assert NAUGHTY in texts(many, "h3")
+    assert any(NAUGHTY in text for text in texts(many, "main code"))
+    assert many.run("document.querySelectorAll('#page script, #page img').length") == 0
+    assert many.run("window.pwned") is None

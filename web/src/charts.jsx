@@ -1,0 +1,124 @@
+// Charts with their controls: lines and seeds can be hidden, axes changed, and figures saved.
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { colourOf, dashOf, drawMap, drawPanel, panelsOf, rowsOf } from "./draw.js";
+import { saveCsv, savePng, saveSvg, svgOf } from "./save.js";
+
+// Holds an SVG that `draw(width)` makes, again whenever the width or `parts` change.
+export function Drawing({ draw, parts, label, onPick }) {
+  const place = useRef(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
+    observer.observe(place.current);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    if (width < 40) return;
+    const svg = draw(width);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", label);
+    if (onPick) svg.addEventListener("click", () => svg.value && onPick(svg.value));
+    place.current.replaceChildren(svg);
+  }, [width, ...parts]);
+  return <div ref={place} />;
+}
+
+function Swatch({ line }) {
+  return (
+    <svg width="24" height="10" aria-hidden="true">
+      <line x1="1" x2="23" y1="5" y2="5" stroke={line.stroke ?? colourOf(line.colour)} stroke-width="2.2" stroke-dasharray={line.dash ?? dashOf(line)} />
+    </svg>
+  );
+}
+
+const MOST_LINES = 12;
+
+export function Chart({ chart, onPick, heading }) {
+  const names = [...new Map(chart.lines.map((line) => [line.name, line])).values()];
+  const rules = [...new Map(chart.rules.map((rule) => [rule.name, rule])).values()]; // one entry of the legend each
+  const [hidden, setHidden] = useState(() => new Set(names.slice(MOST_LINES).map((line) => line.name)));
+  const [withSeeds, setSeeds] = useState(true);
+  const [isLog, setLog] = useState(false);
+  const toggle = (name) => setHidden((before) => new Set(before.has(name) ? [...before].filter((each) => each !== name) : [...before, name]));
+  const panels = panelsOf(chart);
+  const hasSeeds = chart.kind !== "band" && chart.lines.some((line) => line.dots.some((dot) => dot.values.length > 1));
+  const canLog = chart.kind === "line" && chart.y.most === null;
+  const options = { hidden, withSeeds, isLog };
+  const whole = () =>
+    svgOf(
+      chart.title,
+      panels.map((name) => ({ name, svg: drawPanel(chart, name, { ...options, width: 400, height: 270 }) })),
+      [
+        ...names.filter((line) => !hidden.has(line.name)).map((line) => ({ name: line.name, colour: line.colour, dash: dashOf(line) })),
+        ...rules.filter((rule) => !hidden.has(rule.name)).map((rule) => ({ name: rule.name, colour: "#6a6a6a", dash: "1 3" })),
+      ],
+    );
+  return (
+    <figure class="chart">
+      {chart.title !== heading && <figcaption>{chart.title}</figcaption>}
+      <ul class="legend">
+        {[...names, ...rules.map((rule) => ({ ...rule, stroke: rule.line ? "var(--text)" : "var(--quiet)", dash: rule.line ? undefined : "1 3" }))].map((line) => (
+          <li key={line.name}>
+            <button type="button" aria-pressed={!hidden.has(line.name)} onClick={() => toggle(line.name)}>
+              <Swatch line={line} /> {line.name}
+            </button>
+          </li>
+        ))}
+      </ul>
+      <div class={`panels${panels.length === 1 ? " one" : ""}`}>
+        {panels.map((panel) => (
+          <div class="panel" key={panel}>
+            {panels.length > 1 && <h4>{panel}</h4>}
+            <Drawing
+              label={`${chart.title}${panel && `, ${panel}`}. The numbers are in the table.`}
+              draw={(width) => drawPanel(chart, panel, { ...options, width, height: panels.length === 1 ? 310 : 240 })}
+              parts={[chart, hidden, withSeeds, isLog]}
+              onPick={onPick}
+            />
+          </div>
+        ))}
+      </div>
+      <div class="bar small">
+        {hasSeeds && <label><input type="checkbox" checked={withSeeds} onChange={() => setSeeds(!withSeeds)} /> single seeds</label>}
+        {canLog && <label><input type="checkbox" checked={isLog} onChange={() => setLog(!isLog)} /> logarithmic</label>}
+        <span class="space" />
+        <span class="tools">
+          <button type="button" onClick={() => saveSvg(chart.title, whole())}>SVG</button>
+          <button type="button" onClick={() => savePng(chart.title, whole())}>PNG</button>
+          <button type="button" onClick={() => saveCsv(chart.title, ["panel", "line", chart.x.label || "x", "seed", chart.y.label], rowsOf(chart))}>CSV</button>
+        </span>
+      </div>
+    </figure>
+  );
+}
+
+// Any chart of the data: lines, a drawing made elsewhere, or square maps.
+export function AnyChart({ chart, onPick, heading }) {
+  if (chart.drawing) {
+    return (
+      <figure class="chart">
+        <figcaption>{chart.title}</figcaption>
+        <img class="drawing" alt={chart.title} src={`data:image/svg+xml;base64,${chart.drawing}`} />
+      </figure>
+    );
+  }
+  if (chart.words) return <Maps maps={chart} />;
+  return <Chart chart={chart} onPick={onPick} heading={heading} />;
+}
+
+function Maps({ maps }) {
+  return (
+    <figure class="chart">
+      <figcaption>{maps.title}</figcaption>
+      <div class="maps">
+        {Object.entries(maps.panels).map(([name, rows]) => (
+          <div class="panel" key={name}>
+            <h4>{name}</h4>
+            <Drawing label={`${maps.title}, ${name}: a stronger colour is more`} draw={(width) => drawMap(maps.words, rows, width)} parts={[rows]} />
+          </div>
+        ))}
+      </div>
+      <p class="small quiet">Rows attend to columns; a stronger colour is more.</p>
+    </figure>
+  );
+}

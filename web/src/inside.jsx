@@ -1,0 +1,35 @@
+// Analyses of single runs, each beside the same body before training.
+import { useState } from "preact/hooks";
+import { AnyChart } from "./charts.jsx";
+import { DataTable } from "./tables.jsx";
+
+export function Inside({ inside }) {
+  return (
+    <section aria-labelledby="inside">
+      <h2 id="inside">What is inside</h2>
+      <p class="quiet">Measurements of single runs (<code>icecore analyze</code>), each beside the same body before training.</p>
+      {inside.map((run) => <Measured key={run.title} run={run} isOpen={inside.length === 1} />)}
+    </section>
+  );
+}
+
+function Measured({ run, isOpen }) {
+  const [isSeen, setSeen] = useState(isOpen); // charts are drawn when they are first seen
+  return (
+    <details open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
+      <summary>{run.title}: {run.analyses.map((analysis) => analysis.name).join(", ")}</summary>
+      {isSeen && (
+        <>
+          {run.analyses.map((analysis) => (
+            <section key={analysis.name}>
+              <h3>{analysis.name}</h3>
+              {analysis.charts.map((chart) => <AnyChart chart={chart} />)}
+              {analysis.tables.map((table) => <DataTable {...table} />)}
+            </section>
+          ))}
+          {run.command && <p class="small quiet">Made by <code>{run.command}</code>, commit {run.commit}, on {run.device}.</p>}
+        </>
+      )}
+    </details>
+  );
+}

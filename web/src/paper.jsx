@@ -1,0 +1,216 @@
+// The paper's tables and figures: verdicts on top, then one section each.
+import { useState } from "preact/hooks";
+import { AnyChart } from "./charts.jsx";
+import { Grid } from "./grid.jsx";
+import { DataTable } from "./tables.jsx";
+import { counted, duration, idOf, JUDGED, look, VERDICTS } from "./words.js";
+
+const idOfPart = (part) => idOf("verdicts", part.scale, part.folder);
+const idOfExperiment = (part, experiment) => idOf(part.scale, part.folder, experiment.name);
+const isShown = (experiment) => !experiment.missing;
+const measured = (shown) => (shown.claims ?? []).filter((claim) => claim.ours !== undefined);
+
+export function PartLinks({ part }) {
+  return (
+    <li>
+      <a href={`#${idOfPart(part)}`}>Verdicts{part.scale === "paper" ? "" : `, ${part.scale} scale`}</a>
+      <ul>
+        {part.experiments.filter(isShown).map((experiment) => (
+          <li><a href={`#${idOfExperiment(part, experiment)}`} title={experiment.title}>{experiment.heading} <span class="quiet">{experiment.title}</span></a></li>
+        ))}
+      </ul>
+    </li>
+  );
+}
+
+export function Part({ part, pick, settings }) {
+  const [preset, setPreset] = useState(part.presets[0]);
+  const shown = part.experiments.filter(isShown);
+  const left = part.experiments.filter((experiment) => experiment.missing);
+  return (
+    <section>
+      <h2 id={idOfPart(part)}>{part.scale === "paper" ? "Verdicts" : `Verdicts at ${part.scale} scale`}</h2>
+      {part.scale !== "paper" && <p class="quiet">Smaller tasks and bodies than the paper's: a claim holds if it falls on the same side of a threshold.</p>}
+      <fieldset class="bar no-print">
+        <legend>Preset</legend>
+        {part.presets.map((name) => (
+          <label><input type="radio" name={idOfPart(part)} checked={name === preset} onChange={() => setPreset(name)} /> {name}</label>
+        ))}
+      </fieldset>
+      <p class="small quiet">{PRESETS[preset] ?? ""}</p>
+      <Verdicts part={part} shown={shown} preset={preset} />
+      {left.length > 0 && (
+        <p class="small quiet">Not here: {left.map((each) => `${each.heading} (${each.title}: ${each.missing})`).join("; ")}.</p>
+      )}
+      {shown.map((experiment) => (
+        <ExperimentSection key={experiment.name} part={part} experiment={experiment} preset={preset} pick={pick} settings={settings} />
+      ))}
+    </section>
+  );
+}
+
+const PRESETS = {
+  released: "Settings of the authors' scripts.",
+  unfiltered: "Settings of the authors' scripts, with test items left in the training data.",
+  reconstructed: "Unfiltered, with the batch of two GPUs and the text's rate for LSTMs.",
+  paper: "Settings of the paper's text.",
+};
+
+function total(shown, preset, which) {
+  const sums = {};
+  for (const experiment of shown) {
+    for (const [verdict, count] of Object.entries(experiment.presets[preset].counts[which])) sums[verdict] = (sums[verdict] ?? 0) + count;
+  }
+  return sums;
+}
+
+function Verdicts({ part, shown, preset }) {
+  const judged = total(shown, preset, "judged");
+  const all = JUDGED.reduce((sum, verdict) => sum + (judged[verdict] ?? 0), 0);
+  return (
+    <>
+      <p>Of {counted(all, "claim")} that a run could contradict:</p>
+      <ul class="tiles" aria-label="Verdicts">
+        {JUDGED.map((verdict) => (
+          <li class={`tile ${look(verdict).look}`} title={look(verdict).means}>
+            <b>{judged[verdict] ?? 0}</b> <span aria-hidden="true">{look(verdict).sign}</span> {verdict}
+          </li>
+        ))}
+      </ul>
+      <details>
+        <summary>What the verdicts mean</summary>
+        <dl class="facts">
+          {Object.entries(VERDICTS).map(([verdict, { sign, means }]) => <><dt>{sign} {verdict}</dt><dd>{means}</dd></>)}
+        </dl>
+      </details>
+      <div class="wide" tabIndex={0} role="region" aria-label="Verdicts by table and figure">
+        <table class="verdicts">
+          <thead><tr><th scope="col">table or figure</th><th scope="col">verdicts</th><th scope="col">in numbers</th></tr></thead>
+          <tbody>{shown.map((experiment) => <VerdictRow part={part} experiment={experiment} preset={preset} />)}</tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function VerdictRow({ part, experiment, preset }) {
+  const counts = experiment.presets[preset].counts.all;
+  const order = Object.keys(VERDICTS).filter((verdict) => counts[verdict]);
+  const all = order.reduce((sum, verdict) => sum + counts[verdict], 0);
+  return (
+    <tr>
+      <th scope="row"><a href={`#${idOfExperiment(part, experiment)}`}>{experiment.heading}</a> <span class="quiet small">{experiment.title}</span></th>
+      <td>
+        <div class="stack" aria-hidden="true">
+          {order.map((verdict) => <span class={`${look(verdict).look} solid`} style={{ width: `${(100 * counts[verdict]) / all}%` }} />)}
+        </div>
+      </td>
+      <td class="small">{order.map((verdict) => `${counts[verdict]} ${verdict}`).join(", ") || "no claims"}</td>
+    </tr>
+  );
+}
+
+function ExperimentSection({ part, experiment, preset, pick }) {
+  const shown = experiment.presets[preset];
+  const claims = shown.claims ?? [];
+  const done = measured(shown);
+  const label = `${experiment.heading}: ${experiment.title}`;
+  const pickDot = (dot) => {
+    const claim = claimOfDot(done, dot);
+    if (claim) pick(claim, label);
+  };
+  return (
+    <section class="experiment" aria-labelledby={idOfExperiment(part, experiment)}>
+      <h3 id={idOfExperiment(part, experiment)}>{label}</h3>
+      {done.length === 0 ? (
+        <p class="quiet">Nothing is recorded with this preset. To train it: <code>{experiment.command} --preset {preset}</code></p>
+      ) : (
+        <>
+          {(shown.charts ?? []).map((chart) => <AnyChart key={`${preset} ${chart.title}`} chart={chart} heading={label} onPick={pickDot} />)}
+          <Grid claims={done.filter((claim) => claim.row !== undefined)} pick={pick} name={label} />
+          <ClaimList claims={done.filter((claim) => claim.row === undefined)} pick={pick} name={label} />
+          <NotRun claims={claims.filter((claim) => claim.ours === undefined)} command={`${experiment.command} --preset ${preset}`} />
+          <AllNumbers claims={done} pick={pick} name={label} />
+          <MadeBy made={shown.made_by} />
+        </>
+      )}
+    </section>
+  );
+}
+
+// A point of a chart has the row and the column of a claim, if the experiment has a claim about it.
+function claimOfDot(claims, dot) {
+  const rows = [`${dot.panel}, ${dot.line}`, dot.line, dot.panel];
+  return claims.find((claim) => claim.column === String(dot.x) && rows.includes(claim.row));
+}
+
+function ClaimList({ claims, pick, name }) {
+  if (claims.length === 0) return null;
+  const headings = ["claim", "ours", "paper", "range", "baseline or null", "seeds", "verdict", "measured"];
+  const rows = claims.map((claim) => [
+    claim.cell,
+    claim.shown.ours ?? "",
+    claim.shown.paper ?? "",
+    claim.tolerance ?? "",
+    claim.shown.null ?? claim.shown.baseline ?? "",
+    claim.n ?? 0,
+    claim.verdict,
+    claim.note ?? "",
+  ]);
+  const lead = (_row, index) => <button type="button" class="link" onClick={() => pick(claims[index], name)}>{claims[index].cell}</button>;
+  const sides = ["left", "right", "right", "right", "right", "right", "left", "left"];
+  return <DataTable title={`${name}, claims`} caption="" headings={headings} rows={rows} sides={sides} prose={["measured"]} chips="verdict" lead={lead} />;
+}
+
+function AllNumbers({ claims, pick, name }) {
+  const headings = ["cell", "paper", "ours", "interval", "seeds", "spread", "baseline", "tolerance", "verdict", "notes"];
+  const rows = claims.map((claim) => [
+    claim.cell,
+    claim.shown.paper ?? "",
+    claim.shown.ours ?? "",
+    claim.shown.interval ?? "",
+    claim.n ?? 0,
+    claim.shown.spread ?? "",
+    claim.shown.baseline ?? "",
+    claim.tolerance ?? "",
+    claim.verdict,
+    claim.note ?? "",
+  ]);
+  const sides = ["left", ...Array(7).fill("right"), "left", "left"];
+  const lead = (_row, index) => <button type="button" class="link" onClick={() => pick(claims[index], name)}>{claims[index].cell}</button>;
+  return (
+    <details>
+      <summary>All numbers: interval, spread, baseline, tolerance, notes</summary>
+      <DataTable title={name} headings={headings} rows={rows} sides={sides} prose={["notes"]} chips="verdict" lead={lead} filterable />
+    </details>
+  );
+}
+
+function NotRun({ claims, command }) {
+  if (claims.length === 0) return null;
+  return (
+    <details>
+      <summary>{counted(claims.length, "claim")} not run</summary>
+      <p class="small">To train them: <code>{command}</code></p>
+      <p class="small quiet">{claims.slice(0, 400).map((claim) => claim.cell).join("; ")}{claims.length > 400 ? "; …" : ""}</p>
+    </details>
+  );
+}
+
+function MadeBy({ made = [] }) {
+  if (made.length === 0) return null;
+  const [runs, seconds] = [made.reduce((sum, one) => sum + one.runs, 0), made.reduce((sum, one) => sum + one.seconds, 0)];
+  const devices = [...new Set(made.flatMap((one) => one.devices))];
+  const commits = [...new Set(made.flatMap((one) => one.commits))];
+  const headings = ["command", "runs", "time", "device", "commit"];
+  const rows = made.map((one) => [one.command, one.runs, duration(one.seconds), one.devices.join(", "), one.commits.join(", ")]);
+  return (
+    <details>
+      <summary>
+        Made by {counted(runs, "run")}, {duration(seconds)} of {devices.join(", ")}; {commits.length === 1 ? `commit ${commits[0]}` : `${commits.length} commits`}
+      </summary>
+      <DataTable title="commands" caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} />
+      <p class="small quiet">Clocks of concurrent runs are added up.</p>
+    </details>
+  );
+}
