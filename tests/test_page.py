@@ -18,7 +18,6 @@ from synthetic_runs import config_of, result_of, write_run
 from synthetic_runs import record_of as synthetic_record
 
 from icecore.cli import main
-from icecore.page.curves import series_of
 from icecore.page.document import STATIC, as_script, clean, page_html, static
 from icecore.page.files import plain_tables
 from icecore.page.own import own_part
@@ -28,6 +27,7 @@ from icecore.page.runs import Library, Setting
 from icecore.page.sources import sources_of
 from icecore.paper import EXPERIMENTS, FIGURES, claims_of, evidence_of
 from icecore.paper.settings import remembered_settings
+from icecore.reporting.curves import series_of
 from icecore.reporting.inside import ANALYSES
 from icecore.reporting.table import Table
 from icecore.store import Records

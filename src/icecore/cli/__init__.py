@@ -21,6 +21,7 @@ from icecore.cli import (
     claims,
     compare,
     construct,
+    curves,
     data,
     demo,
     evaluate,
@@ -62,6 +63,7 @@ COMMANDS = {
     TRAIN: {"demo": demo.command, "train": train.command, "compare": compare.command},
     INSIDE: {
         "show": show.command,
+        "curves": curves.command,
         "evaluate": evaluate.command,
         "analyze": analyze.analyze_command,
         "track": track.command,

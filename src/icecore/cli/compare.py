@@ -17,6 +17,7 @@ from icecore.cli.options import (
     HEADS,
     INIT,
     LAYERS,
+    LOG,
     MODEL_PANEL,
     OUTPUT_PANEL,
     POSITION_INIT,
@@ -44,7 +45,7 @@ from icecore.cli.output import (
 )
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
-from icecore.cli.sweeps import jobs_progress, parse_rates, warn, warn_of_width
+from icecore.cli.sweeps import jobs_logged, jobs_progress, parse_rates, warn, warn_of_width
 from icecore.cli.train import explicit_options, find_body, kind_of, make_body, parse_seeds
 from icecore.errors import InputError, require
 
@@ -110,6 +111,7 @@ def command(
         help="Draw accuracy against width: FILE.png, FILE.pdf, or a folder, which gets both.",
         rich_help_panel=OUTPUT_PANEL,
     ),
+    log: list[str] = LOG,
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
@@ -134,7 +136,9 @@ def command(
     from icecore.sweeps.runner import Job
     from icecore.tasks import Task
     from icecore.training import device_name, pick_device, require_sound
+    from icecore.training.trackers import require_trackers
 
+    require_trackers(log)
     rates = parse_rates(lr)
     classes = {name: find_body(name) for name in model}
     of_task, of_model = settings_given(context, task, *classes.values())
@@ -180,7 +184,10 @@ def command(
         warn(advice)
     widest = max((one.cell.model.width for one in populations), default=0)
     warn_of_width(widest, device, "try --widths 16,64 --init matched")
-    with jobs_progress(populations) as (progress_of, on_done):
+    with (
+        jobs_progress(populations) as (progress_of, on_done),
+        jobs_logged(log, out, device, precision, progress_of) as progress_of,
+    ):
         failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done, force)
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)

@@ -62,6 +62,13 @@ PRECISION = typer.Option(
     help="Precision of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, else fp32.",
     rich_help_panel=RUN_PANEL,
 )
+LOG = typer.Option(
+    [],
+    "--log",
+    help="Also log curves to tensorboard (in OUT/tensorboard) or wandb (offline with WANDB_MODE=offline). Repeatable; "
+    "needs the extra of that name.",
+    rich_help_panel=OUTPUT_PANEL,
+)
 OUT = typer.Option(
     Path("runs"), help="Runs are saved in OUT/TASK/ID; the ID is a hash of the config.", rich_help_panel=RUN_PANEL
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.options import DEVICE, FORCE, RUN_PANEL
+from icecore.cli.options import DEVICE, FORCE, LOG, RUN_PANEL
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table, say, say_aside
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
@@ -21,6 +21,7 @@ from icecore.cli.sweeps import (
     SCALE,
     ScaleName,
     experiment_names,
+    jobs_logged,
     jobs_progress,
     parse_rates,
     require_preset,
@@ -85,6 +86,7 @@ def reproduce_command(
     text: Path | None = typer.Option(
         None, help="For fig4 and table5: a prepared text. Default: data/tinystories; for laptop, data/stories."
     ),
+    log: list[str] = LOG,
     json: bool = JSON_OPTION,
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
@@ -112,7 +114,10 @@ def reproduce_command(
     from icecore.sweeps.rates import at_chosen_rates, choose_rates, untried_of
     from icecore.sweeps.runner import missing, run_missing
     from icecore.training import device_name, pick_device, pick_precision
+    from icecore.training.trackers import require_trackers
 
+    require_trackers(log)
+    require(not log or executor is Executor.local, "--log follows runs of this machine: drop it, or --executor ray")
     names = with_text(names, scale, text)
     rates = rates_for(names, lr)
     cells = cells_of(names, scale, preset, only, text)
@@ -137,7 +142,10 @@ def reproduce_command(
         list_missing([*untried, *populations], results, device_name(where), json)
         return
     started = time.monotonic()
-    with jobs_progress([*untried, *populations]) as (progress_of, on_done):
+    with (
+        jobs_progress([*untried, *populations]) as (progress_of, on_done),
+        jobs_logged(log, runs, device, precision, progress_of) as progress_of,
+    ):
         if rates:
             require(executor is Executor.local, "--lr chooses rates on this machine: drop --executor")
             failures = []

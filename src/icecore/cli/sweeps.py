@@ -93,6 +93,23 @@ def parse_rates(text: str | None) -> list[float]:
         raise InputError(f"--lr must be a number or several with commas, such as 1e-3,5e-3, got '{text}'") from None
 
 
+@contextlib.contextmanager
+def jobs_logged(
+    log: Sequence[str], runs: Path, device: str, precision: str, progress_of: "Callable[[Job], ProgressCallback]"
+) -> "Iterator[Callable[[Job], ProgressCallback | None]]":
+    """Yield a progress_of whose callbacks also log to the named trackers."""
+    from icecore.training import pick_device, pick_precision
+    from icecore.training.trackers import following
+
+    with following(log, runs) as followed:
+
+        def logged(job: "Job") -> "ProgressCallback | None":
+            chosen = pick_precision(precision, pick_device(device), job.cell.model)
+            return followed(job.cell.config(job.seeds, chosen), progress_of(job))
+
+        yield logged
+
+
 SAID: set[str] = set()  # warnings that this command has printed
 WIDE = 512  # slow on a CPU from here
 

@@ -17,6 +17,7 @@ from icecore.cli.options import (
     HEADS,
     INIT,
     LAYERS,
+    LOG,
     LR,
     MODEL_PANEL,
     OUT,
@@ -159,6 +160,7 @@ def command(
         help="A measurement of yours, taken before training and at every evaluation. Repeatable.",
         rich_help_panel=OUTPUT_PANEL,
     ),
+    log: list[str] = LOG,
     json: bool = JSON_OPTION,
 ) -> None:
     """Train the named parts of a model and freeze the rest; save the run; report test accuracy beside the baselines.
@@ -180,8 +182,10 @@ def command(
     from icecore.training.from_run import source_of
     from icecore.training.probes import named_probes
     from icecore.training.snapshots import snapshot_steps
+    from icecore.training.trackers import following, require_trackers
     from icecore.user_code import load_function, reraise_user_error
 
+    require_trackers(log)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
     taken = None if source is None else source.model
     model_class = find_body(model) if taken is None else type(taken)
@@ -235,11 +239,22 @@ def command(
     with (
         training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
         contextlib.nullcontext() if is_shipped(chosen) else reraise_user_error(f"{model} failed in training"),
+        following(log if is_first else [], out) as followed,
     ):
         chosen_steps = snapshot_steps(config, snapshots)
         intervals = Intervals.of(config.steps, None, evaluate_every, checkpoint_every, checkpoint_minutes, chosen_steps)
         run = train_config(
-            config, where, intervals, out, resume, overwrite, with_body, watch, accumulate, probes, force
+            config,
+            where,
+            intervals,
+            out,
+            resume,
+            overwrite,
+            with_body,
+            followed(config, watch),
+            accumulate,
+            probes,
+            force,
         )
     if is_first:
         if is_there:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
-from icecore.page.curves import series_of
+from icecore.reporting.curves import series_of
 from icecore.store.record_schema import is_number, is_valid
 from icecore.store.records import PLACES, Record
 from icecore.sweeps.names import PARTS, TRAINED
