@@ -21,7 +21,7 @@ from icecore.cli import main
 from icecore.page.document import STATIC, as_script, clean, page_html, static
 from icecore.page.files import plain_tables
 from icecore.page.own import own_part
-from icecore.page.paper_part import heading_of, scales_of, setting_named
+from icecore.page.paper_part import heading_of, paper_settings, scales_of, setting_named
 from icecore.page.report import Options, report_data
 from icecore.page.runs import Library, Setting
 from icecore.page.sources import sources_of
@@ -224,6 +224,17 @@ def test_claims_find_the_setting_of_their_cell():
     ]
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """Leave three of the paper's experiments: building the cells of all of them takes seconds."""
+    for name in [*EXPERIMENTS]:
+        if name not in ("table1", "fig2", "fig7", "text"):
+            monkeypatch.delitem(EXPERIMENTS, name)
+    paper_settings.cache_clear()
+    yield
+    paper_settings.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def partial(tmp_path_factory):
     """Some cells of two tables at a laptop's scale, and runs of a user's own."""
@@ -235,6 +246,7 @@ def partial(tmp_path_factory):
     return folder
 
 
+@pytest.mark.usefixtures("few")
 def test_a_partial_page_has_the_verdicts_of_the_command_line_and_says_what_was_not_run(partial):
     data = data_of([partial])
     (part,) = data["parts"]
@@ -270,6 +282,7 @@ def test_every_figure_has_a_chart_of_its_points():
         assert sorted(values) == sorted(expected), name
 
 
+@pytest.mark.usefixtures("few")
 def test_scales_are_told_from_the_records(partial, tmp_path):
     recorded(tmp_path, cells_at("table1")[:1])
     with remembered_settings():
@@ -308,6 +321,7 @@ def test_a_page_from_the_command_line(whole, tmp_path, capsys):
     assert str(tmp_path) not in page.read_text()  # paths of this machine are nobody's business
 
 
+@pytest.mark.usefixtures("few")
 def test_files_of_tables_and_figures(partial, tmp_path, capsys):
     folder = tmp_path / "files"
     assert main(["report", str(partial), "--out", str(tmp_path / "page.html"), "--files", str(folder)]) == 0

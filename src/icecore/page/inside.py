@@ -64,11 +64,10 @@ def shown_analysis(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def table_json(table: Table) -> dict[str, Any]:
-    sides = [side for _, side in table.justified]
     return {
         "title": table.title,
         "headings": table.headings,
-        "sides": sides,
+        "sides": table.sides,
         "rows": table.rows,
         "notes": table.notes,
     }

@@ -21,6 +21,11 @@ class Table:
     wraps: tuple[str, ...] = ()  # headings of prose; only these wrap on a narrow terminal
     secondary: tuple[str, ...] = ()  # headings that leave the grid first if the terminal is too narrow
 
+    @property
+    def sides(self) -> list[str]:
+        """Return the side at which each column is justified."""
+        return ["left" if heading in self.left else "right" for heading in self.headings]
+
     def markdown(self) -> str:
         """Return the table in Markdown, without its title."""
         lines = (self.headings, ("---",) * len(self.headings), *self.rows)
@@ -39,11 +44,8 @@ class Table:
 
     def html(self) -> str:
         """Return the table in HTML, with its title as the caption and its notes below."""
-        head = "".join(in_html("th", heading, side) for heading, side in self.justified)
-        rows = [
-            "".join(in_html("td", cell, side) for cell, (_, side) in zip(row, self.justified, strict=True))
-            for row in self.rows
-        ]
+        head = "".join(map(in_html, ["th"] * len(self.headings), self.headings, self.sides))
+        rows = ["".join(map(in_html, ["td"] * len(row), row, self.sides)) for row in self.rows]
         body = "".join(f"<tr>{row}</tr>\n" for row in rows)
         caption = f"<caption>{escaped(self.title)}</caption>" if self.title else ""
         notes = "".join(f"<p>{escaped(note)}</p>" for note in self.notes)
