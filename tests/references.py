@@ -13,7 +13,7 @@ def shaken(population: Population) -> Population:
     for value in population.values.values():
         noise = torch.randn(value.shape, generator=torch.Generator().manual_seed(0), dtype=value.dtype)
         value += 0.1 * noise.to(value.device)
-    population.round_values()
+    population.follow()
     return population
 
 

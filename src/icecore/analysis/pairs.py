@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from icecore.analysis.evaluation import HookOf, accuracy_and_loss, chunks_of
-from icecore.analysis.moments import Moments, Positions, chosen, streams_of
+from icecore.analysis.moments import Moments, PooledPositions, chosen, streams_of
 from icecore.models import Model, ModelDims, Parameters, device_of, hidden_with, names_of_half
 from icecore.models.base import Hook
 from icecore.tasks import Batch, Task
@@ -117,7 +117,7 @@ class PairMoments:
 
 @torch.no_grad()
 def pair_moments(
-    model: Model, first: Parameters, second: Parameters, batch: Batch, positions: Positions = "read"
+    model: Model, first: Parameters, second: Parameters, batch: Batch, positions: PooledPositions = "read"
 ) -> dict[str, PairMoments]:
     """Return the moments of both networks' residual streams on the same items, accumulated in constant memory."""
     device, wanted, width = device_of(first), streams_of(model), model.width
