@@ -19,7 +19,7 @@ from icecore.tasks.drawing import distinct_below
 from icecore.tasks.ladder import Dyck, KHop, Parity, Sorting, WordProblem
 from icecore.tasks.ladder.base import written
 from icecore.tasks.ladder.groups import GROUPS, group_table
-from icecore.tasks.lazy import lazy_rules
+from icecore.tasks.lazy import lazy_rules, strongest_baseline
 from icecore.tasks.sensitivity import measure_sensitivity
 
 NAMES = [task.name for task in LADDER]
@@ -135,7 +135,7 @@ def test_an_answer_is_predicted_token_by_token():
 
 
 def test_what_follows_the_last_answer_is_padding():
-    task = Dyck(depth=2, length=8)
+    task = Dyck(depth=3, length=8)
     batch = task.draw(200, generator())
     assert set(batch.tokens[batch.scored.flip(1).cumsum(1).flip(1) == 0].tolist()) == {4}
 
@@ -276,6 +276,13 @@ def test_sorting_five_digits_is_easier_than_chance_says():
     assert rules["bag_of_symbols"].accuracy > 0.9
 
 
+@pytest.mark.parametrize("name", ["sorting", "multiplication", "parity", "dyck", "boolean-formula"])
+def test_no_lazy_rule_solves_the_easiest_difficulty(name):
+    """Dyck of depth 2 is refused: at most one bracket is open after a closing one, and counts tell which."""
+    easiest = made(name).difficulties[0]
+    assert strongest_baseline(made(name).at_difficulty(easiest))[1] < 0.99
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "mean", "most"),
     [
@@ -364,7 +371,7 @@ def test_where_items_are_few_none_are_held_out():
         ("selective-copying", {"letters": 64}, "without blanks it is copying"),
         ("copying", {"length": 0}, "length of copying must be 1"),
         ("copying", {"order": "sideways"}, "unknown value of order 'sideways'"),
-        ("dyck", {"depth": 1}, "in one pair there is nothing to close"),
+        ("dyck", {"depth": 2}, "depth must be at least 3, got 2"),
         ("dyck", {"types": 1}, "one type is always the answer"),
         ("dyck", {"depth": 33}, "depth must be at most 32, half of the length, got 33"),
         ("cycles", {"nodes": 7}, "nodes must be even and 6 to 1,024, for two cycles of at least 3, got 7"),

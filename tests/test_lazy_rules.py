@@ -236,4 +236,4 @@ def test_a_difficulty_is_one_setting_under_one_name():
 
 def test_a_task_that_a_lazy_rule_solves_is_told_so(capsys):
     assert main(["tasks", "needle", "--max-pairs", "1", "--test-items-in-stream", "true"]) == 0
-    assert "the rule 'most frequent in context' solves this task" in capsys.readouterr().out
+    assert "the rule 'last 2 tokens' solves this task" in capsys.readouterr().out

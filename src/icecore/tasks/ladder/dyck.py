@@ -33,12 +33,16 @@ class Dyck(TaggingTask):
 
     name: ClassVar[str] = "dyck"
     difficulty_setting: ClassVar = "depth"
-    difficulties: ClassVar = (2, 4, 6, 8)
+    difficulties: ClassVar = (3, 4, 6, 8)
 
     def __post_init__(self) -> None:
-        require(self.depth >= 2, f"depth must be at least 2, got {self.depth}: in one pair there is nothing to close")
+        require(
+            self.depth >= 3,
+            f"depth must be at least 3, got {self.depth}: below, one bracket is open after a closing one, and counts "
+            "of brackets tell which",
+        )
         require(self.types >= 2, f"types must be at least 2, got {self.types}: one type is always the answer")
-        self.require_sizes(depth=(2, MOST), types=(2, MOST), length=(4, MOST))
+        self.require_sizes(depth=(3, MOST), types=(2, MOST), length=(6, MOST))
         require(
             self.depth <= self.length // 2,
             f"depth must be at most {self.length // 2}, half of the length, got {self.depth}",

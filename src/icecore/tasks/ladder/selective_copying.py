@@ -1,5 +1,6 @@
 """Selective copying: write the letters that are scattered among blanks."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,8 +51,7 @@ class SelectiveCopying(LadderTask):
 
     @property
     def item_count(self) -> int:
-        """Return a lower bound: the letters alone, at the same positions or one later."""
-        return self.symbols**self.letters * 2
+        return self.symbols**self.letters * math.comb(self.length, self.letters)
 
     def coordinates(self) -> Coordinates:
         return Coordinates(rounds=2, symbols=self.symbols, circuit_class="TC0")  # rank the letters, then fetch one
