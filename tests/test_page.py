@@ -268,7 +268,7 @@ def test_a_partial_page_has_the_verdicts_of_the_command_line_and_says_what_was_n
 
 
 def test_every_figure_has_a_chart_of_its_points():
-    """Where results have points; the rest of them is drawn."""
+    """Points of results only; the rest is drawn."""
     evidence = evidence_of(Records(RESULTS), "paper", "released")
     for name, (_, figure) in FIGURES.items():
         points = figure.points(evidence)

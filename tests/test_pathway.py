@@ -89,7 +89,7 @@ def test_another_solution_on_a_body_drawn_again_is_replaced(pathway, solved):
 
 
 def test_neurons_in_another_order_change_weights_and_no_mechanism(pathway):
-    """What measures weights is misled; what exchanges parts or activations is not."""
+    """Measures of weights are misled; exchanges of parts or activations are not."""
     order, after = torch.randperm(4 * MODEL.width, generator=torch.Generator().manual_seed(0)), dict(pathway.before)
     for layer in range(MODEL.layers):
         for name in (f"block{layer}.mlp_in.weight", f"block{layer}.mlp_in.bias"):

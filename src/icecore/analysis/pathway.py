@@ -44,7 +44,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all networks of a comparison share."""
+    """The items and places that all networks of a comparison share."""
 
     model: Model
     dims: ModelDims

@@ -1,4 +1,4 @@
-"""What is inside runs: stored analyses, and those measured for the page."""
+"""The inside of runs: stored analyses, and those measured for the page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict

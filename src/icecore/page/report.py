@@ -25,7 +25,7 @@ POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # of all curves, and of on
 
 @dataclass(frozen=True)
 class Options:
-    """What a user asked for."""
+    """The user's request."""
 
     title: str = ""
     scale: str | None = None  # default: those that were run

@@ -1,4 +1,4 @@
-"""What a page is made of: folders of records, folders of runs, and files of analyses."""
+"""Sources of a page: folders of records, folders of runs, and files of analyses."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ class FromSeed:
 
 @dataclass(frozen=True)
 class Taken:
-    """What was taken from a run: values by name, stacked in the order of `seeds`, and where they come from.
+    """Parts taken from a run: values by name, stacked in the order of `seeds`, and where they come from.
 
     Values that equal a seed's own initialization, such as a body that never trained, are left out of `values`; the
     digests, one per seed, are of all.
