@@ -32,7 +32,7 @@ def code_of(document: Path) -> str:
 def exists(name: str) -> bool:
     if "/" in name:
         return any((top / name).exists() for top in (ROOT, PACKAGE, ROOT / "results"))
-    return any(next((ROOT / tree).rglob(name), None) for tree in ("src", "tests", "examples"))
+    return (ROOT / name).exists() or any(next((ROOT / tree).rglob(name), None) for tree in ("src", "tests", "examples"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -60,7 +60,8 @@ def known_flags() -> set[str]:
     """The flags of all commands, and the settings of tasks and models, which are flags too."""
     settings = [field.name for task in TASKS.values() for field in setting_fields(task)]
     settings += [name for model in MODELS.values() for name in settings_of_model(model)]
-    flags = {flag for command in known_commands().values() for parameter in command.params for flag in parameter.opts}
+    each = [parameter for command in known_commands().values() for parameter in command.params]
+    flags = {flag for parameter in each for flag in (*parameter.opts, *parameter.secondary_opts)}
     return flags | {f"--{name.replace('_', '-')}" for name in settings} | {"--help"}
 
 
