@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from looking import cells_of
 from small_runs import FLAGS, MODEL, TASK, Stop, run_json, same_weights, stop_after
 
 import icecore as ice
@@ -170,3 +171,7 @@ def test_probes_on_the_command_line(tmp_path, capsys):
     rows = list(RunFolder(found["run"]).metrics())
     assert rows[0] == {"step": 0, "probes": {"rows": [40.0, 40.0]}}
     assert rows[-1]["probes"] == {"rows": [40.0, 40.0]}
+    assert main([str(word) for word in ["train", "needle", *flags[:-1]]]) == 0
+    out = capsys.readouterr().out
+    assert ["probe", "seed", "step 0", "step 4"] in cells_of(out)
+    assert ["rows", "1", "40", "40"] in cells_of(out)

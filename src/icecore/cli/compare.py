@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from icecore.cli.bodies import find_body, kind_of, make_body
 from icecore.cli.figures import files_at
 from icecore.cli.options import (
     BATCH,
@@ -46,7 +47,7 @@ from icecore.cli.output import (
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import jobs_logged, jobs_progress, parse_rates, warn, warn_of_width
-from icecore.cli.train import explicit_options, find_body, kind_of, make_body, parse_seeds
+from icecore.cli.train import explicit_options, parse_seeds
 from icecore.errors import InputError, require
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 
 from icecore.cli.output import JSON_OPTION, counted, counting, print_table, say
 from icecore.cli.run_folders import RUN, TRUST, require_elsewhere
+from icecore.cli.run_report import report
 from icecore.cli.settings import task_settings
-from icecore.cli.train import report
 from icecore.errors import require
 from icecore.reporting.table import Table
 

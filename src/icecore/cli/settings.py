@@ -59,7 +59,8 @@ def task_flags(context: typer.Context, task_class: "type[Task]") -> list[str]:
 
 def read_flags(context: typer.Context, task: str, known: list[str]) -> dict[str, str]:
     """Return the values given for the known flags, by setting name."""
-    own_flags = flags_of(context.command)
+    options = [option for parameter in context.command.params for option in parameter.opts]
+    own_flags = [option.removeprefix("--") for option in options if option.startswith("--")]
     settings: dict[str, str] = {}
     rest = iter(context.args)
     for argument in rest:

@@ -3,10 +3,11 @@
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from icecore.cli.bodies import find_body, make_body
 from icecore.cli.options import (
     BATCH,
     CLIP,
@@ -37,8 +38,9 @@ from icecore.cli.options import (
     WEIGHT_DECAY,
     WIDTH,
 )
-from icecore.cli.output import JSON_OPTION, counted, print_json, print_table, say, say_aside
+from icecore.cli.output import JSON_OPTION, say_aside
 from icecore.cli.progress import training_progress
+from icecore.cli.run_report import report
 from icecore.cli.settings import settings_given
 from icecore.cli.starts import (
     BODY_FROM,
@@ -51,17 +53,11 @@ from icecore.cli.starts import (
     task_of_start,
 )
 from icecore.cli.sweeps import MOST_SEEDS, warn, warn_of_width
-from icecore.errors import InputError, printable_line, require
-from icecore.reporting.table import Table
+from icecore.errors import InputError, require
 
 if TYPE_CHECKING:
     from icecore.models import Model, ModelDims
-    from icecore.tasks import Task
-    from icecore.training import RunConfig, TrainedRun
     from icecore.training.rank import EmbeddingRank
-
-
-LINEARIZED = "linearized"  # a transformer whose attention is a prefix sum
 
 
 def command(
@@ -309,55 +305,6 @@ def announce(model: "Model", dims: "ModelDims", trainable: str, rank: "Embedding
     say_aside(f"{sum(counts.values()):,} parameters train ({roles}), {frozen:,} are frozen")
 
 
-def state_of(config: "RunConfig") -> str:
-    """Return how much the last token of a sequence reads of those before it."""
-    before = config.task.max_length - 1
-    size = config.model.state_size(before)
-    return "" if size is None else f"; a state of {size:,} numbers after {counted(before, 'token')}"
-
-
-def find_body(name: str) -> "type[Model]":
-    """Return the class that `--model` names."""
-    from icecore.errors import unknown_name
-    from icecore.models import MODELS, SHIPPED, HuggingFace, Transformer, find_model
-    from icecore.models.check import require_class
-    from icecore.models.hf import PREFIX
-    from icecore.user_code import is_file
-
-    if name == LINEARIZED:
-        return Transformer
-    if name == HuggingFace.name or (name not in MODELS and not is_file(name) and not name.startswith(PREFIX)):
-        raise unknown_name("model", name, [*(each.name for each in SHIPPED), LINEARIZED, "FILE.py:CLASS", "hf:CONFIG"])
-    model_class = find_model(name)
-    require_class(model_class)
-    return model_class
-
-
-def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
-    """Make the model from the preset's settings for the task, overridden by the given ones."""
-    from icecore.models import settings_of_model
-    from icecore.models.check import require_made
-    from icecore.models.hf import PREFIX
-    from icecore.tasks.loading import parse_value
-    from icecore.training.presets import preset_dims, preset_model
-    from icecore.user_code import reraise_user_error
-
-    with reraise_user_error(f"cannot read the types of {model_class.__name__}'s fields"):
-        kinds = get_type_hints(model_class)
-    fields = settings_of_model(model_class)
-    values = preset_model(task, model_class, preset)
-    if name == LINEARIZED:
-        values["attention"] = "prefix-sum"
-    for key, value in given.items():
-        if value is not None:
-            require(key in fields, f"the model {name} has no {key}; drop --{key.replace('_', '-')}")
-            is_text = isinstance(value, str) and kinds[key] is not str
-            values[key] = parse_value(key, value, kinds[key]) if is_text else value
-    if name.startswith(PREFIX):
-        values["config"] = name.removeprefix(PREFIX)
-    return require_made(model_class, values, preset_dims(task))
-
-
 def parse_seeds(text: str) -> tuple[int, ...]:
     """Read seeds: `10` is 0 to 9, `0,3,7` is those, `3,` is seed 3 alone."""
     try:
@@ -369,43 +316,3 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     require(bool(numbers) and numbers[0] >= 1, f"--seeds must be at least 1, got '{text}'")
     require(numbers[0] <= MOST_SEEDS, f"--seeds must be at most {MOST_SEEDS:,}, got '{text}'; '{text},' is that seed")
     return tuple(range(numbers[0]))
-
-
-def kind_of(model: "Model") -> str:
-    """Name the model as `--model` does."""
-    from icecore.models import HuggingFace, Transformer
-
-    if isinstance(model, HuggingFace):
-        return f"hf:{model.architecture}"
-    is_linearized = type(model) is Transformer and model.attention == "prefix-sum"
-    return LINEARIZED if is_linearized else model.name
-
-
-HEADINGS = {"loss_per_byte": "nats per byte"}
-
-
-def report(run: "TrainedRun", json: bool) -> None:
-    result = run.result
-    if json:
-        print_json({"run": str(run.path), "run_id": run.config.run_id, **result})
-        return
-    shown = {*run.config.task.metrics(), "train_accuracy", "loss_per_byte"}
-    names = [name for name in result if name in shown]
-    config = run.config
-    trained = ", then ".join(phase.trainable for phase in config.phases)
-    title = f"{config.task.name}, {kind_of(config.model)}, width {config.model.width}, trained: {trained}"
-    rows = [
-        (str(seed), *(f"{result[name][index]:.4f}" for name in names), f"{result['loss'][index]:.4f}")
-        for index, seed in enumerate(result["seeds"])
-    ]
-    headings = ("seed", *(HEADINGS.get(name, name.replace("_", " ")) for name in names), "test loss")
-    print_table(Table(title, headings, rows))
-    for kind in ("baselines", "loss_baselines"):
-        baselines = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
-        if baselines or kind == "baselines":
-            say(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
-    say(
-        f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen{state_of(config)}"
-    )
-    device = printable_line(result["device"])
-    say(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {device}; saved in {run.path}")
