@@ -4,6 +4,7 @@ import { CellDialog } from "./cell.jsx";
 import { Inside } from "./inside.jsx";
 import { Own } from "./own.jsx";
 import { Part, PartLinks } from "./paper.jsx";
+import { PlaygroundSection } from "./playground/playground.jsx";
 import { DataTable } from "./tables.jsx";
 import { idOf } from "./words.js";
 
@@ -26,6 +27,7 @@ export function App({ data }) {
           </header>
           {parts.map((part) => <Part key={part.scale + part.folder} part={part} settings={data.settings} pick={pick} />)}
           {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} />}
+          {(data.playgrounds ?? []).length > 0 && <PlaygroundSection playgrounds={data.playgrounds} />}
           {(data.inside ?? []).length > 0 && <Inside inside={data.inside} />}
           {(data.benches ?? []).length > 0 && <Speed benches={data.benches} />}
           <footer class="small quiet">
@@ -57,6 +59,7 @@ function Contents({ data }) {
             <ul>{data.own.map((group) => <li><a href={`#${idOf("runs", group.task)}`}>{group.task}</a></li>)}</ul>
           </li>
         )}
+        {(data.playgrounds ?? []).length > 0 && <li><a href="#playground">Playground</a></li>}
         {(data.inside ?? []).length > 0 && <li><a href="#inside">What is inside</a></li>}
         {(data.benches ?? []).length > 0 && <li><a href="#speed">Speed</a></li>}
       </ul>

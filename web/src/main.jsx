@@ -1,8 +1,10 @@
 // Reads the data of the page and draws it.
 import { render } from "preact";
 import { App } from "./app.jsx";
+import { logitsOf } from "./playground/playground.jsx";
 import "./style.css";
 
 const data = JSON.parse(document.getElementById("data").textContent);
 render(<App data={data} />, document.getElementById("page"));
+window.icecore = { data, logits: (options) => logitsOf(data.playgrounds[options.playground ?? 0], options) };
 document.documentElement.dataset.ready = "true";

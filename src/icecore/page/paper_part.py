@@ -162,6 +162,8 @@ def scales_of(records: Records) -> list[str]:
     """
     runs = [run for run in records.by_run().values() if is_valid(run)]
     recorded = {run["setting"] for run in runs}
+    if not recorded:
+        return []
     found = [scale for scale in SCALES if recorded & paper_settings(scale)]
     return found or (["laptop"] if any(run["config"]["task"]["name"] == "language" for run in runs) else [])
 

@@ -13,7 +13,7 @@ from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
 from icecore.page.own import own_part
 from icecore.page.paper_part import paper_part, paper_settings, scales_of
 from icecore.page.runs import Library, Warn, add_folders
-from icecore.page.sources import Sources
+from icecore.page.sources import PLAYGROUND_VERSION, Sources
 from icecore.reporting.bench_tables import bench_table
 from icecore.store.files import read_json
 from icecore.store.provenance import origin
@@ -29,7 +29,7 @@ class Options:
 
     title: str = ""
     scale: str | None = None  # default: those that were run
-    inside: bool = True  # measure runs that were named one by one
+    inside: bool = True  # measure runs that were named one by one, and let them compute in the page
     trust: bool = False
 
 
@@ -46,8 +46,10 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
             of_paper |= paper_settings(scale) | settings_in(parts[-1])
     add_folders(library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs)))
     inside = stored_part(sources.analyses, sources.named, warn)
+    playgrounds = playgrounds_of(sources, warn)
     if options.inside:
         inside += [measured_part(path, options.trust, on_progress) for path in finished(sources.named_runs)]
+        playgrounds += [one for path in finished(sources.named_runs) if (one := played(path, options.trust))]
     own = {key: setting for key, setting in library.settings.items() if key not in of_paper}
     return {
         "kind": "report",
@@ -56,6 +58,7 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         "parts": parts,
         "own": own_part(own),
         "inside": inside,
+        "playgrounds": playgrounds,
         "benches": benches_of(sources, warn),
         "settings": {key: setting.as_json() for key, setting in library.settings.items()},
         "curves": library.curves,
@@ -100,6 +103,35 @@ def finished(paths: Sequence[Path]) -> list[Path]:
 def default_title(sources: Sources) -> str:
     names = [folder.name for folder in sources.records] or [path.parent.name for path in sources.runs]
     return f"icecore: {', '.join(dict.fromkeys(names)) or 'analyses'}"
+
+
+def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
+    """Return the stored playgrounds; a file of another kind or version is left out with a warning."""
+    found = []
+    for path in sources.playgrounds:
+        try:
+            stored = read_json(path)
+        except InputError as error:
+            warn(str(error))
+            continue
+        if isinstance(stored, dict) and (stored.get("kind"), stored.get("version")) == (
+            "playground",
+            PLAYGROUND_VERSION,
+        ):
+            found.append(stored)
+        else:
+            warn(f"{path} is not what icecore playground --out writes; make it again")
+    return found
+
+
+def played(path: Path, trust: bool) -> dict[str, Any] | None:
+    """Return a run before and after training as a playground, if a page can compute it."""
+    from icecore.page.playground import PlaygroundOptions, is_playable, playground_of
+    from icecore.training import RunFolder
+
+    if not is_playable(RunFolder(path, trust).complete_config()):
+        return None
+    return playground_of(path, PlaygroundOptions(snapshots=0), trust, lambda _: None)
 
 
 def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from icecore.store.records import NAME
 from icecore.store.temporary import is_temporary
 
 CONFIG = "config.json"  # as in `training.run_folder`, which imports torch
-ANALYSES, BENCH = "analyses", "bench"  # folders beside records
+ANALYSES, BENCH, PLAYGROUND = "analyses", "bench", "playground"  # folders beside records
+PLAYGROUND_VERSION = 1  # of the data of a playground
 USUAL = (Path("results"), Path("runs"))
 
 
@@ -22,6 +23,7 @@ class Sources:
     named: tuple[Path, ...] = ()  # runs and files that were named one by one
     analyses: tuple[Path, ...] = ()  # files that `icecore analyze --out` wrote
     benches: tuple[Path, ...] = ()  # files that `icecore bench --out` wrote
+    playgrounds: tuple[Path, ...] = ()  # files that `icecore playground --out FILE.json` wrote
 
     @property
     def named_runs(self) -> tuple[Path, ...]:
@@ -36,7 +38,7 @@ def sources_of(paths: Sequence[Path]) -> Sources:
             raise InputError(
                 "there is no results/ and no runs/ here: name a run's folder, a folder of runs or of records"
             )
-    records, runs, named, analyses, benches = [], [], [], [], []
+    records, runs, named, analyses, benches, playgrounds = [], [], [], [], [], []
     for path in paths:
         if path.is_file() and path.suffix == ".json":
             named.append(path)
@@ -52,12 +54,13 @@ def sources_of(paths: Sequence[Path]) -> Sources:
             records += [path] if has_records else []
             analyses += sorted((path / ANALYSES).glob("*.json"))
             benches += sorted((path / BENCH).glob("*.json"))
+            playgrounds += sorted((path / PLAYGROUND).glob("*.json"))
         else:
             raise InputError(
                 f"there is no run at {path}: name a run's folder, a folder of runs or records, or a JSON file of "
                 "icecore analyze --out"
             )
-    return Sources(*map(each_once, (records, runs, named, analyses, benches)))
+    return Sources(*map(each_once, (records, runs, named, analyses, benches, playgrounds)))
 
 
 def runs_below(folder: Path) -> list[Path]:

@@ -1,0 +1,235 @@
+"""The playground's data: a small run whose frozen body, embeddings and test items fit into a page.
+
+The page computes the transformer itself. Its body is drawn again from its seed, or stored in 16 bits; so are snapshots
+of what trained, from before training to its end.
+"""
+
+import base64
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from icecore.analysis.circles import circle_pair, components, strongest_frequency
+from icecore.errors import InputError, require
+from icecore.models import Model, Transformer, parameter_of_role
+from icecore.models.base import same_forward_pass
+from icecore.page.regenerate import drawn_again
+from icecore.page.sources import PLAYGROUND_VERSION
+from icecore.tasks import ModularAddition, Task
+from icecore.tasks.base import has_long_answers
+from icecore.training import Intervals, Progress, RunConfig, TrainedRun, index_of, load, train_config
+
+MOST_BYTES = 12 * 2**20  # of the weights, which become a third more as text
+MOST_SETS = 4  # seeds whose trained parameters are kept
+LOOKS = 4  # evaluations per kept snapshot, to choose among
+
+OnTraining = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Trained parameters of one seed after some steps, with the test accuracy and loss if they were measured."""
+
+    step: int
+    parameters: dict[str, Tensor]
+    accuracy: float | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class PlaygroundOptions:
+    snapshots: int = 20  # beside the one before training; 0 keeps only that and the last
+    items: int = 100  # of the test set
+    seed: int | None = None  # whose training is watched; default: the run's first
+
+
+def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_training: OnTraining) -> dict[str, Any]:
+    """Return the data of a run's playground; with snapshots, one seed is trained again on the CPU."""
+    run = load(path, "cpu", trust)
+    require_playable(run.config)
+    seed = run.config.seeds[0] if options.seed is None else options.seed
+    index_of(seed, run.config.seeds)
+    watched = along(run, seed, options.snapshots, on_training) if options.snapshots else ends_of(run, seed)
+    others = [other for other in run.config.seeds if other != seed][: MOST_SETS - 1]
+    sets = {seed: watched} | {other: ends_of(run, other)[-1:] for other in others}
+    return playground_json(run, sets, options.items) | {"run": path.name}
+
+
+def is_playable(config: RunConfig) -> bool:
+    """Tell whether the page can compute a run's model, and holds its weights."""
+    try:
+        require_playable(config)
+    except InputError:
+        return False
+    return True
+
+
+def require_playable(config: RunConfig) -> None:
+    model = config.model
+    can_compute = isinstance(model, Transformer) and same_forward_pass(model, Transformer)
+    require(
+        can_compute and getattr(model, "attention", "") in ("softmax", "prefix-sum"),
+        f"the playground computes transformers with softmax or prefix-sum attention, and this is {model.name}; "
+        "train one with icecore train TASK --width 64 --init matched",
+    )
+    size = 2 * sum(spec.size for spec in model.specs(config.dims).values())
+    require(
+        size <= MOST_BYTES,
+        f"the weights take {size / 2**20:.0f} MiB, and a page holds {MOST_BYTES / 2**20:.0f}; train a smaller run "
+        "(--width 64 or 128)",
+    )
+
+
+def along(run: TrainedRun, seed: int, count: int, on_training: OnTraining) -> list[Snapshot]:
+    """Train one seed of the run again on the CPU and return snapshots between which the weights moved equally far."""
+    config = dataclasses.replace(run.config, seeds=(seed,), precision="fp32")
+    names, found = config.trained_names, []
+
+    def keep(_model: Model, parameters: dict[str, Tensor], _batch: Any) -> float:
+        found.append({name: parameters[name].clone() for name in names})
+        return float(len(found))
+
+    every = max(1, config.steps // (LOOKS * count))
+    intervals = Intervals.of(config.steps, None, every, config.steps)
+    again = train_config(
+        config, torch.device("cpu"), intervals, on_progress=on_training, probes={"snapshot": keep}, force=True
+    )
+    rows = [row for row in again.metrics if "probes" in row]
+    pairs = zip(rows, found, strict=True)
+    looks = [
+        Snapshot(row["step"], each, *(first_of(row, name) for name in ("accuracy", "test_loss"))) for row, each in pairs
+    ]
+    distances = [moved(*pair) for pair in itertools.pairwise(looks)]
+    return [looks[index] for index in equally_far(distances, count)]
+
+
+def first_of(row: Mapping[str, Any], name: str) -> float | None:
+    return row[name][0] if row.get(name) else None
+
+
+def moved(before: Snapshot, after: Snapshot) -> float:
+    """Return the distance that the trained parameters moved."""
+    return (
+        sum(float((after.parameters[name] - value).square().sum()) for name, value in before.parameters.items()) ** 0.5
+    )
+
+
+def equally_far(distances: Sequence[float], count: int) -> list[int]:
+    """Return `count` + 1 places on a path, the first and the last among them, at about equal distances along it."""
+    if len(distances) <= count:
+        return list(range(len(distances) + 1))
+    at = [0.0]
+    for distance in distances:
+        at.append(at[-1] + distance)
+    wanted = [at[-1] * index / count for index in range(count + 1)]
+    nearest = [min(range(len(at)), key=lambda place, goal=goal: abs(at[place] - goal)) for goal in wanted]
+    return sorted({0, len(distances), *nearest})
+
+
+def ends_of(run: TrainedRun, seed: int) -> list[Snapshot]:
+    """Return a seed's parameters before and after training."""
+    names, index = run.config.trained_names, index_of(seed, run.config.seeds)
+    before, after = run.config.initial(seed), run.parameters(seed)
+    accuracy, loss = run.result["accuracy"][index], run.result["loss"][index]
+    return [
+        Snapshot(0, {name: before[name] for name in names}),
+        Snapshot(run.config.steps, {name: after[name].cpu() for name in names}, accuracy, loss),
+    ]
+
+
+def playground_json(run: TrainedRun, sets: Mapping[int, Sequence[Snapshot]], items: int) -> dict[str, Any]:
+    """Return the data: parameters by name and how to get them, bodies, and snapshots by seed."""
+    config, task = run.config, run.config.task
+    trained, specs = config.trained_names, config.model.specs(config.dims)
+    kept = {"position": task.max_length}  # rows of it that prompts can reach
+    bodies = {seed: {name: each for name, each in config.initial(seed).items() if name not in trained} for seed in sets}
+    again = {
+        name: shared([drawn_again(specs[name], name, seed, body[name]) for seed, body in bodies.items()])
+        for name in specs
+        if name not in trained
+    }
+    stored = [name for name, how in again.items() if how is None]
+    parameters = [
+        {
+            "name": name,
+            "shape": spec.shape,
+            "rows": min(kept.get(name, spec.shape[0]), spec.shape[0]),
+            "from": "snapshot" if name in trained else again[name] or "body",
+        }
+        for name, spec in specs.items()
+    ]
+    model: Any = config.model
+    return {
+        "kind": "playground",
+        "version": PLAYGROUND_VERSION,
+        "task": task_json(task, items),
+        "model": {name: getattr(model, name) for name in ("width", "layers", "heads", "attention", "init")},
+        "trainable": config.trainable,
+        "command": run.result.get("command", "unknown"),
+        "parameters": parameters,
+        "bodies": {str(seed): in_16_bits([body[name] for name in stored]) for seed, body in bodies.items()}
+        if stored
+        else {},
+        "sets": [set_json(seed, snapshots, trained, kept) for seed, snapshots in sets.items()],
+        "picture": picture_json(config, next(iter(sets.values()))[-1]),
+    }
+
+
+def shared(each: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    """Return how a parameter is drawn again if that works for every seed."""
+    return each[0] if all(one is not None for one in each) else None
+
+
+def set_json(
+    seed: int, snapshots: Sequence[Snapshot], trained: Sequence[str], kept: Mapping[str, int]
+) -> dict[str, Any]:
+    weights = [one.parameters[name][: kept.get(name)] for one in snapshots for name in trained]
+    return {
+        "seed": seed,
+        "snapshots": [{"step": one.step, "accuracy": one.accuracy, "loss": one.loss} for one in snapshots],
+        "trained": list(trained),
+        "weights": in_16_bits(weights),
+    }
+
+
+def in_16_bits(tensors: Sequence[Tensor]) -> str:
+    """Return tensors as float16, one after the other, in base64."""
+    half = [tensor.detach().cpu().half().contiguous() for tensor in tensors]
+    require(
+        all(bool(tensor.isfinite().all()) for tensor in half), "a weight is beyond what 16 bits hold: no playground"
+    )
+    return base64.b64encode(b"".join(tensor.numpy().tobytes() for tensor in half)).decode()
+
+
+def task_json(task: Task, count: int) -> dict[str, Any]:
+    """Return words of all tokens, test items, and which tokens end a prompt."""
+    items = task.test_items()
+    settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in vars(task).items())
+    return {
+        "name": task.name,
+        "settings": settings,
+        "words": [task.words([token])[0] for token in range(task.vocab_size)],
+        "length": task.max_length,
+        "ends": sorted({item.prompt[-1] for item in items}),
+        "items": [{"tokens": item.prompt, "answer": item.answer[0]} for item in items[:count]],
+        "long": has_long_answers(task),
+        "baselines": task.baselines(),
+    }
+
+
+def picture_json(config: RunConfig, last: Snapshot) -> dict[str, Any]:
+    """Return which components of the token embeddings show best, and a colour from 0 to 1 per token."""
+    count = config.task.vocab_size
+    everything = config.initial(config.seeds[0]) | last.parameters
+    places = components(parameter_of_role(config.model, everything, "token"))
+    if isinstance(config.task, ModularAddition):
+        pair = circle_pair(places)
+        turns = strongest_frequency(places[:, pair[0]])
+        return {"pair": pair, "colours": [number * turns % count / count for number in range(count)], "cyclic": True}
+    return {"pair": (0, 1), "colours": [number / max(1, count - 1) for number in range(count)], "cyclic": False}
