@@ -20,22 +20,34 @@ OTHER_TEXT = "the paper's text is 2 GB of TinyStories, ours is different"
 
 
 def language_cell(
-    scale: Scale, kind: str, width: int, layers: int, preset: str, is_analyzed: bool = False
+    scale: Scale,
+    kind: str,
+    width: int,
+    layers: int,
+    preset: str,
+    is_analyzed: bool = False,
+    *,
+    trainable: str | None = None,  # default: the kind's
+    body: str = "transformer",
+    variant: str = "",
 ) -> PaperCell:
-    name, sizes = CellName("language", kind, width, layers), scale.language
+    name, sizes = CellName("language", kind, width, layers, variant), scale.language
 
     def make() -> "Cell":
-        from icecore.models import Transformer
+        from icecore.models import Llama, Transformer
         from icecore.sweeps.cells import Cell
         from icecore.tasks import Language
         from icecore.training.presets import epochs_in_steps, preset_training, source_of
 
         task = Language(sizes.folder, sizes.window)
-        model = Transformer(width, layers, sizes.heads, init=source_of(preset))
+        if body == "llama":
+            model = Llama(width, layers, sizes.heads)
+        else:
+            model = Transformer(width, layers, sizes.heads, init=source_of(preset))
         steps = epochs_in_steps(sizes.epochs, task, sizes.batch)
         warmup_steps = min(preset_training(task, model, preset).warmup_steps, steps // 10)
         training = {"steps": steps, "batch": sizes.batch, "lr": sizes.lr, "warmup_steps": warmup_steps}
-        return Cell(name, task, model, TRAINED[kind], preset, training, is_analyzed)
+        return Cell(name, task, model, trainable or TRAINED[kind], preset, training, is_analyzed)
 
     return PaperCell(name, scale.name, preset, make)
 
@@ -47,6 +59,7 @@ def of_one_text(records: Iterable[Record], preset: str) -> list[Record]:
         run
         for run in records
         if run["config"]["task"]["name"] == "language"
+        and run["config"]["model"]["name"] == "transformer"
         and run["config"]["model"]["settings"].get("init") == init
         and run["config"].get("trainable") in ("embeddings", "all")
     ]
