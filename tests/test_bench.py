@@ -13,19 +13,13 @@ from icecore.bench.data import bench_data
 from icecore.bench.lower_bound import Product, lower_bound_seconds
 from icecore.bench.precision import bench_precision
 from icecore.bench.profile import profile_steps
-from icecore.bench.train import BODIES, Case, bench_case, bench_train, cases_for
+from icecore.bench.train import BODIES, Case, bench_case, cases_for
 from icecore.bench.user_loop import NETWORKS, AsWritten, padded, updates
 from icecore.cli import main
 from icecore.models import DeltaNet, Llama, Mamba, ModelDims, Transformer, initialize
 from icecore.models.huggingface import new_gpt2
 from icecore.tasks import Item
 from icecore.training import Precision, TrainingConfig
-
-
-def test_a_body_without_bf16_is_timed_in_the_fastest_precision_it_has(monkeypatch):
-    monkeypatch.setattr("icecore.bench.train.bench_case", lambda *settings: settings[2])
-    cases = [Case("needle", width=32), Case("needle", "gru", width=32)]
-    assert list(bench_train(cases, torch.device("cpu"), Precision.bf16, 0.0)) == [Precision.bf16, Precision.tf32]
 
 
 def test_a_bench_divides_by_the_seeds_and_by_our_time(monkeypatch, capsys):

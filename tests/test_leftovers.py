@@ -9,12 +9,15 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import torch
 from small_runs import copied, same_weights, train_whole
 
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store import filled_whole, replacing, temporary
+from icecore.store.files import remove_remains
+from icecore.store.tensors import save_tensors
 from icecore.training import RunFolder
 
 whole = pytest.fixture(scope="module", name="whole")(train_whole)
@@ -136,3 +139,14 @@ def test_training_again_deletes_the_checkpoint_beside_a_finished_run(tmp_path):
     left.write_bytes(b"of a process that was killed after its result")
     ice.train(task, ice.Transformer(width=8), **settings)
     assert not left.exists()
+
+
+def test_a_folder_in_which_weights_were_written_is_deleted_when_the_run_resumes(tmp_path):
+    """safetensors writes beside its target; a kill then leaves its file, so it has a hidden folder of its own."""
+    abandoned = tmp_path / ".checkpoint.safetensors.abcd.part"
+    abandoned.mkdir()
+    (abandoned / ".tmpxyz").touch()
+    remove_remains(tmp_path, ["checkpoint.safetensors"])
+    assert list(tmp_path.iterdir()) == []
+    save_tensors(tmp_path / "weights.safetensors", {"a": torch.ones(2)}, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]

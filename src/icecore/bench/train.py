@@ -98,13 +98,9 @@ def cases_for(
 
 
 def bench_train(cases: list[Case], device: torch.device, precision: Precision, seconds: float) -> Iterator[TrainRate]:
-    """Yield one row per case; each implementation runs for about `seconds`.
-
-    A body that does not compute in the precision is timed in the fastest that it has.
-    """
+    """Yield one row per case; each implementation runs for about `seconds`."""
     for case in cases:
-        known = case.make()[1].engine.precisions
-        yield bench_case(case, device, precision if precision in known else Precision(known[-1]), seconds)
+        yield bench_case(case, device, precision, seconds)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 

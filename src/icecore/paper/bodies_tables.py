@@ -110,7 +110,7 @@ def rate_of(one: tuple[PaperCell, list[Record]]) -> float:
 
 
 def frozen_of(one: tuple[PaperCell, list[Record]]) -> int:
-    return int(one[1][0]["frozen_parameters"])
+    return int(one[1][0].get("frozen_parameters", 0))
 
 
 def longest_state_of(one: tuple[PaperCell, list[Record]]) -> int:

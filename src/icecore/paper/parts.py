@@ -1,4 +1,4 @@
-"""Which part must train? Language modeling with one part frozen after the other, beside norms and biases alone.
+"""Parts that must train: language modeling with one part frozen after the other, beside norms and biases alone.
 
 Not in the paper. Runs are found in the records by their settings: the text itself need not be there.
 """

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from icecore.errors import InputError, require
 from icecore.store.reading import MOST_JSON, read_regular, resolved
-from icecore.store.temporary import temporary_beside
+from icecore.store.temporary import delete, temporary_beside
 
 
 @contextlib.contextmanager
@@ -27,15 +27,17 @@ def write_whole(path: Path | str) -> Iterator[IO[str]]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, own_folder: bool = False) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` when the block ends without an exception.
 
-    It is a hidden file in the same folder, flushed to disk and renamed.
+    It is a hidden file in the same folder, flushed to disk and renamed. With `own_folder` it is in a hidden folder of
+    its own, for writers that make temporary files beside it.
     """
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder; name a file")
     try:
-        with temporary_beside(path) as temporary:
+        with temporary_beside(path, is_folder=own_folder) as hidden:
+            temporary = hidden / path.name if own_folder else hidden
             yield temporary
             with temporary.open("rb") as written:
                 os.fsync(written.fileno())
@@ -82,10 +84,10 @@ def try_lock(file: IO[str] | int) -> bool:
 
 
 def remove_remains(folder: Path, names: Iterable[str]) -> None:
-    """Delete the half-written files that a killed process left beside these."""
+    """Delete the half-written files and folders that a killed process left beside these."""
     for name in names:
         for path in folder.glob(f".{name}.*"):
-            path.unlink(missing_ok=True)
+            delete(path)
 
 
 def current_umask() -> int:

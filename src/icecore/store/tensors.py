@@ -38,7 +38,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, 
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     text = json.dumps(notes)
     metadata = {"notes": text, "notes_sha256": digest_of_text(text), "sha256": digest(tensors.items())}
-    with replacing(path) as temporary:
+    with replacing(path, own_folder=True) as temporary:  # safetensors writes a temporary file beside it
         try:
             safetensors.torch.save_file(tensors, temporary, metadata)
             sort_header(temporary)
