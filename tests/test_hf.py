@@ -258,3 +258,27 @@ def assert_one_line(capsys: pytest.CaptureFixture, said: str) -> None:
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
     assert len(lines) == 1
     assert re.search(said, lines[0]), lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("GPT2Config", {"qkv", "out", "mlp", "norm"}),
+        ("MambaConfig", {"in", "convolution", "select", "step", "decay", "skip", "out", "norm"}),
+        ("GPTNeoXConfig", {"qkv", "out", "mlp", "norm"}),
+        ("Qwen2Config", {"q", "k", "v", "out", "mlp", "norm"}),
+    ],
+)
+def test_every_parameter_of_the_body_belongs_to_a_part(name: str, parts: set[str]):
+    specs = HuggingFace(name, width=16, layers=1, heads=2).specs(DIMS)
+    assert {spec.role for spec in specs.values()} - {"token", "position", "unembed"} == {
+        f"body/{each}" for each in parts
+    }
+
+
+def test_sizes_follow_the_width_and_the_heads():
+    """Qwen2's shared keys and Mamba-2's heads: their usual numbers do not fit other sizes."""
+    qwen = json.loads(HuggingFace("Qwen2Config", width=16, layers=1, heads=2).config)
+    assert (qwen["num_key_value_heads"], qwen["intermediate_size"]) == (2, 22016 * 16 // 4096)
+    mamba = json.loads(HuggingFace("Mamba2Config", width=16, layers=1).config)
+    assert mamba["num_heads"] * mamba["head_dim"] == 2 * 16

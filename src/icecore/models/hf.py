@@ -237,14 +237,32 @@ def roles_of(network: nn.Module) -> dict[str, str]:
     return {name: found[name] for name, _ in network.named_parameters()}
 
 
-SUB_ROLES = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "out", "out_proj": "out", "c_attn": "qkv"}
+# Words in the names of parameters, by the part they tell; the last ones only within attention.
+SUB_ROLES = {
+    **dict.fromkeys(("q_proj", "query"), "q"),
+    **dict.fromkeys(("k_proj", "key"), "k"),
+    **dict.fromkeys(("v_proj", "value"), "v"),
+    **dict.fromkeys(("o_proj", "out_proj"), "out"),
+    **dict.fromkeys(("c_attn", "query_key_value", "qkv_proj", "Wqkv"), "qkv"),
+    "in_proj": "in",
+    "conv1d": "convolution",
+    "x_proj": "select",
+    "dt_proj": "step",
+    "A_log": "decay",
+    "D": "skip",
+}
+OUT_OF_ATTENTION = ("c_proj", "dense", "output")
+MLP = ("mlp", "feed_forward", "ffn", "fc1", "fc2")
 
 
 def with_part(name: str) -> str:
     """Return the role of a parameter of the body, with its part where the name tells it."""
     words = name.split(".")
+    if any(known in word for word in words for known in MLP):
+        return "body/mlp"
+    if any("attn" in word or "attention" in word for word in words) and not {*OUT_OF_ATTENTION}.isdisjoint(words):
+        return "body/out"
     part = next((SUB_ROLES[word] for word in words if word in SUB_ROLES), None)
-    part = part or ("mlp" if any("mlp" in word or "feed_forward" in word for word in words) else None)
     return f"body/{part}" if part else "body"
 
 

@@ -111,18 +111,41 @@ def of_class(name: str, sizes: dict[str, int]) -> dict[str, Any]:
         raise unknown_name("causal language model of transformers", name, known)
     made, usual = getattr(transformers, name), getattr(transformers, name)()
     sizes = {key: size for key, size in sizes.items() if hasattr(usual, key) or key in usual.attribute_map}
-    inner, width = getattr(usual, "intermediate_size", None), getattr(usual, "hidden_size", None)
     try:
-        config = made(**sizes, tie_word_embeddings=False)
-        if isinstance(inner, int) and isinstance(width, int) and config.intermediate_size == inner:
-            scaled = max(1, inner * config.hidden_size // width)
-            config = made(**sizes, tie_word_embeddings=False, intermediate_size=scaled)
-    except (TypeError, ValueError, AttributeError) as error:
+        config = made(**sizes, **following(usual, sizes), tie_word_embeddings=False)
+    except Exception as error:  # whatever the config's own checks raise
         raise InputError(
-            f"{name} cannot be made with these sizes ({in_one_line(error)}); write a config.json"
+            f"{name} cannot be made with these sizes ({in_one_line(error)}); write a config.json, and give hf: and its "
+            "folder"
         ) from None
     values = config.to_dict()
     return {key: value for key, value in values.items() if key not in not_said(config)}
+
+
+def following(usual: Any, sizes: dict[str, int]) -> dict[str, int]:
+    """Return sizes that keep their ratio to width or heads: of the MLP, of shared keys, of Mamba-2's heads."""
+    if not sizes:
+        return {}
+    width, heads = (sizes.get(SIZES[name], getattr(usual, SIZES[name], None)) for name in ("width", "heads"))
+    found = {}
+
+    def scale(key: str, of: str) -> None:
+        before, whole, now = getattr(usual, key, None), getattr(usual, of, None), sizes.get(of)
+        if isinstance(before, int) and isinstance(whole, int) and now is not None:
+            found[key] = max(1, before * now // whole)
+
+    scale("intermediate_size", "hidden_size")
+    scale("num_key_value_heads", "num_attention_heads")
+    shared = found.get("num_key_value_heads")
+    if shared is not None and heads % shared:
+        found["num_key_value_heads"] = heads
+    if isinstance(width, int) and isinstance(heads, int) and isinstance(getattr(usual, "head_dim", None), int):
+        found["head_dim"] = max(1, width // heads)
+    if {"num_heads", "head_dim", "expand"} <= usual.to_dict().keys() and "hidden_size" in sizes:  # Mamba-2
+        inner = sizes["hidden_size"] * usual.expand
+        found["head_dim"] = min(usual.head_dim, inner)
+        found["num_heads"] = inner // found["head_dim"]
+    return found
 
 
 def config_from(values: dict[str, Any]) -> Any:
