@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/icecore"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FOLDERS = {path.name for top in (ROOT, PACKAGE) for path in top.iterdir() if path.is_dir()} - {"runs"}
-# A user's, a run's, and the authors'.
-NOT_OURS = re.compile(r"(runs/.+/)?(my_\w+\.py|FILE\.py|(task|model)\.py|experiment_stream(_new)?\.py)")
+# A user's, a run's, the authors', and placeholders such as FILE.py.
+NOT_OURS = re.compile(r"(runs/.+/)?(my_\w+\.py|(task|model)\.py|experiment_stream(_new)?\.py)|(.*/)?[A-Z]+\.\w+")
 OTHER_PROGRAMS = {"--nproc-per-node"}
 
 

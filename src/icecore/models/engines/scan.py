@@ -200,7 +200,7 @@ def places(sizes: tuple[int, ...], rows: tuple[int, int]) -> list[slice]:
 
 
 def begin_time(state: Tensor | None, here: slice, rate: Float[Tensor, "seed channel state"]) -> Tensor:
-    """Return the states of the sequences that go on, zeros at the first time."""
+    """Return the states of the sequences that continue, zeros at the first time."""
     count = here.stop - here.start
     if state is None:
         return rate.new_zeros(len(rate), count, *rate.shape[1:])
