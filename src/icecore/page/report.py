@@ -125,13 +125,13 @@ def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
 
 
 def played(path: Path, trust: bool) -> dict[str, Any] | None:
-    """Return a run before and after training as a playground, if a page can compute it."""
+    """Return a run as a playground, with the snapshots that it saved, if a page can compute it."""
     from icecore.page.playground import PlaygroundOptions, is_playable, playground_of
     from icecore.training import RunFolder
 
     if not is_playable(RunFolder(path, trust).complete_config()):
         return None
-    return playground_of(path, PlaygroundOptions(snapshots=0), trust, lambda _: None)
+    return playground_of(path, PlaygroundOptions(may_train=False), trust, lambda _: None)
 
 
 def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
