@@ -135,6 +135,7 @@ def test_items_and_words_are_the_tasks(whole):
         (item.prompt, item.answer[0]) for item in items[:7]
     ]
     assert data["task"]["words"] == [task.words([token])[0] for token in range(task.vocab_size)]
+    assert ice.tasks.Parentheses().answer_words([0, 1, 2, 3]) == [" ", "no", "yes", "?"]
     assert set(data["task"]["ends"]) == {item.prompt[-1] for item in items}
 
 
@@ -158,13 +159,18 @@ def test_a_playground_from_the_command_line_is_part_of_a_report(whole, tmp_path,
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert said["bytes"] == out.stat().st_size
     assert [one["snapshots"] for one in said["runs"]] == [2]
-    (results / "playground" / "other.json").write_text("{}")
+    stored = json.loads(out.read_text())
+    damaged = [{}, [], stored | {"sets": []}, stored | {"version": 1}, stored | {"run": 3}]
+    damaged.append(stored | {"sets": [stored["sets"][0] | {"weights": "AAAA"}]})
+    damaged.append(stored | {"task": stored["task"] | {"items": [{"tokens": [1, 99], "answer": 0}]}})
+    for number, other in enumerate(damaged):
+        (results / "playground" / f"other{number}.json").write_text(json.dumps(other))
     (results / "runs.jsonl").write_text("")
     warned: list[str] = []
     data = report_data(sources_of([results]), Options(), warned.append, nothing)
     assert [one["run"] for one in data["playgrounds"]] == [run.name]
-    assert len(warned) == 1
-    assert "other.json is not what icecore playground" in warned[0]
+    assert len(warned) == len(damaged)
+    assert all(f"other{number}.json is not what icecore" in warned[number] for number in range(len(damaged)))
     monkeypatch.setattr("icecore.page.report.measured_part", lambda *_: {"analyses": []})
     data = report_data(sources_of([run]), Options(), nothing, nothing)
     assert [len(each["snapshots"]) for each in data["playgrounds"][0]["sets"]] == [2, 1]

@@ -151,6 +151,7 @@ def task_json(task: Task, count: int) -> dict[str, Any]:
         "name": task.name,
         "settings": settings,
         "words": [task.words([token])[0] for token in range(task.vocab_size)],
+        "answers": [task.answer_words([token])[0] for token in range(task.vocab_size)],
         "length": task.max_length,
         "ends": sorted({item.prompt[-1] for item in items}),
         "items": [{"tokens": item.prompt, "answer": item.answer[0]} for item in items[:count]],

@@ -2,6 +2,8 @@
 
 import contextlib
 import datetime
+import math
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,14 +116,34 @@ def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
         except InputError as error:
             warn(str(error))
             continue
-        if isinstance(stored, dict) and (stored.get("kind"), stored.get("version")) == (
-            "playground",
-            PLAYGROUND_VERSION,
-        ):
+        if is_whole(stored):
             found.append(stored)
         else:
             warn(f"{path} is not what icecore playground --out writes; make it again")
     return found
+
+
+def is_whole(stored: Any) -> bool:
+    """Tell whether a file holds a playground of this version, with as many weights as its page will read."""
+    with contextlib.suppress(*DAMAGED):
+        task, rows, sets = stored["task"], {}, stored["sets"]
+        for parameter in stored["parameters"]:
+            rows[parameter["name"]] = parameter["rows"] * math.prod(parameter["shape"][1:])
+        sizes = [
+            len(one["snapshots"]) * sum(rows[name] for name in one["trained"]) == len(b64decode(one["weights"])) // 2
+            for one in sets
+        ]
+        known = range(len(task["words"]))
+        items = [token in known for item in task["items"] for token in (*item["tokens"], item["answer"])]
+        texts = (task["name"], task["settings"], stored["run"], *task["words"], *task["answers"])
+        return (
+            (stored["kind"], stored["version"]) == ("playground", PLAYGROUND_VERSION)
+            and all(isinstance(text, str) for text in texts)
+            and len(task["answers"]) == len(task["words"])
+            and all((*sizes, *items))
+            and bool(sets and items)
+        )
+    return False
 
 
 def played(path: Path, trust: bool) -> dict[str, Any] | None:
