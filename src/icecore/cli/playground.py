@@ -145,7 +145,7 @@ def show(found: Sequence[dict[str, Any]], files: Sequence[Path], json: bool) -> 
         )
         others = [str(seed) for seed in facts["seeds"][1:]]
         if others:
-            say_aside(f"embeddings of seed {', '.join(others)} after training are in it too")
+            say_aside(f"embeddings of seed {', '.join(others)} before and after training are in it too")
     say(f"{size_of(files) / MIB:.1f} MiB in {', '.join(map(str, files))}")
 
 

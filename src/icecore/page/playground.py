@@ -44,7 +44,7 @@ def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_traini
     index_of(seed, run.config.seeds)
     watched = way_of(run, seed, options.snapshots, options.may_train, on_training)
     others = [other for other in run.config.seeds if other != seed][: MOST_SETS - 1]
-    sets = {seed: watched} | {other: ends_of(run, other)[-1:] for other in others}
+    sets = {seed: watched} | {other: ends_of(run, other) for other in others}
     return playground_json(run, sets, options.items) | {"run": path.name}
 
 
