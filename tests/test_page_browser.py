@@ -268,10 +268,10 @@ def test_a_phone_scrolls_in_one_direction(results):
     results.resize(390, 844, is_phone=True)
     assert results.run("document.documentElement.scrollWidth") <= 390
     assert results.run("document.querySelector('.tiles').getBoundingClientRect().top + scrollY") < 844  # verdicts first
-    assert not results.run("document.querySelector('nav').getClientRects().length")
+    assert not results.run("document.querySelector('nav').checkVisibility()")
     results.run("document.querySelector('.side summary').click()")
     results.settle()
-    assert results.run("document.querySelector('nav').getClientRects().length")
+    assert results.run("document.querySelector('nav').checkVisibility()")
     results.run("document.querySelectorAll('main details').forEach((each) => (each.open = true))")
     results.settle()
     assert results.run("document.documentElement.scrollWidth") <= 390
