@@ -98,14 +98,19 @@ def test_curves_on_a_terminal_and_as_json(whole, capsys, monkeypatch):
     assert curves["test_loss"]["values"][1][-1] == pytest.approx(whole.result["loss"][1])
 
 
-def test_a_run_that_is_training_has_curves_and_a_figure_is_written(whole, tmp_path, capsys):
+def test_a_run_that_is_training_has_curves_and_a_figure_is_written(whole, tmp_path, capsys, monkeypatch):
     run = copied(whole, tmp_path)
     (run / "result.json").unlink()
     write_run(tmp_path, config_of(16, 1e-3, 0), result_of(16, 0))
+    monkeypatch.setattr("icecore.reporting.curves.MOST_DRAWN", 1)
+    assert main(["curves", str(tmp_path), "--figure", str(tmp_path / "many.svg")]) == 2
+    assert "a figure tells 1 runs apart, these are 2" in capsys.readouterr().err
+    monkeypatch.undo()
     picture = tmp_path / "curves.svg"
     assert main(["curves", str(tmp_path), "--figure", str(picture)]) == 0
     assert "2 runs, loss and accuracy" in capsys.readouterr().out
     assert picture.read_text().startswith("<?xml")
+    assert f"needle, Random 16 ({whole.path.name})" in picture.read_text()  # matplotlib writes texts as comments
 
 
 @pytest.mark.parametrize(

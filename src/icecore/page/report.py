@@ -14,6 +14,7 @@ from icecore.errors import InputError
 from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
 from icecore.page.own import own_part
 from icecore.page.paper_part import paper_part, paper_settings, scales_of
+from icecore.page.rules import add_lazy_rules
 from icecore.page.runs import Library, Warn, add_folders
 from icecore.page.sources import PLAYGROUND_VERSION, Sources
 from icecore.reporting.bench_tables import bench_table
@@ -46,13 +47,16 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         for scale in [options.scale] if options.scale else scales_of(records):
             parts.append(part_of(records, scale, on_progress))
             of_paper |= paper_settings(scale) | settings_in(parts[-1])
-    add_folders(library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs)))
+    folders = add_folders(
+        library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs))
+    )
     inside = stored_part(sources.analyses, sources.named, warn)
     playgrounds = playgrounds_of(sources, warn)
     if options.inside:
         inside += [measured_part(path, options.trust, on_progress) for path in finished(sources.named_runs)]
         playgrounds += [one for path in finished(sources.named_runs) if (one := played(path, options.trust))]
     own = {key: setting for key, setting in library.settings.items() if key not in of_paper}
+    add_lazy_rules(own, folders, options.trust, lambda done, count: on_progress("baselines", done, count))
     return {
         "kind": "report",
         "title": options.title or default_title(sources),
