@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -122,6 +123,11 @@ def test_baselines_of_own_runs_include_the_strongest_lazy_rule(tmp_path_factory,
     (run / "weights.safetensors").unlink()  # such as code that is not trusted: the folder is not loaded
     ((_, setting),) = data_of([tmp_path])["settings"].items()
     assert rule.name not in setting.get("baselines", {})
+
+
+@pytest.mark.skipif(not (WEB / "node_modules").is_dir(), reason="needs node and `npm ci` in web/")
+def test_the_bundle_is_what_node_builds_byte_for_byte():
+    subprocess.run(["node", "build.mjs", "--check"], cwd=WEB, check=True, capture_output=True)
 
 
 def test_the_bundle_is_built_from_the_sources_beside_it():

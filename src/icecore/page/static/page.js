@@ -1,4 +1,4 @@
-/*! The page of icecore, built from web/ (sources d40da1c7ecae7666). It holds these libraries:
+/*! The page of icecore, built from web/ (sources 103090c412b71cdb). It holds these libraries:
 
 @observablehq/plot 0.6.17
 
