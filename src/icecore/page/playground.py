@@ -21,6 +21,7 @@ from icecore.page.regenerate import drawn_again
 from icecore.page.sources import PLAYGROUND_VERSION
 from icecore.tasks import ModularAddition, Task
 from icecore.tasks.base import has_long_answers
+from icecore.tasks.lazy import strongest_lazy_rule
 from icecore.training import RunConfig, TrainedRun, index_of, load
 
 MOST_BYTES = 12 * 2**20  # of the weights, which become a third more as text
@@ -145,7 +146,7 @@ def in_16_bits(tensors: Sequence[Tensor]) -> str:
 
 def task_json(task: Task, count: int) -> dict[str, Any]:
     """Return words of all tokens, test items, and which tokens end a prompt."""
-    items = task.test_items()
+    items, rule = task.test_items(), strongest_lazy_rule(task)
     settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in vars(task).items())
     return {
         "name": task.name,
@@ -156,7 +157,7 @@ def task_json(task: Task, count: int) -> dict[str, Any]:
         "ends": sorted({item.prompt[-1] for item in items}),
         "items": [{"tokens": item.prompt, "answer": item.answer[0]} for item in items[:count]],
         "long": has_long_answers(task),
-        "baselines": task.baselines(),
+        "baselines": task.baselines() | ({} if rule is None else {rule.name: rule.accuracy}),
     }
 
 

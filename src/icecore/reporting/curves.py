@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,7 @@ def draw_runs(runs: Sequence[RunCurves], measures: Sequence[str], is_log: bool |
     """Draw a panel per measured number and a hue per run: the median over seeds, and their range as a band."""
     figure = new_figure(3.7 * max(2, len(measures)), 3.2)
     panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    labels = Counter(run.label for run in runs)
     for panel, measure in zip(panels, measures, strict=True):
         drawn = [(run, *look_of(index)) for index, run in enumerate(runs) if measure in run.series]
         values = [value for run, *_ in drawn for seed in run.series[measure]["values"] for value in seed]
@@ -98,7 +100,7 @@ def draw_runs(runs: Sequence[RunCurves], measures: Sequence[str], is_log: bool |
                 color=colour,
                 linestyle=dashes,
                 linewidth=1.4,
-                label=run.heading,
+                label=run.label if labels[run.label] == 1 and run.label else run.heading,
                 marker="." if len(steps) < 20 else "",
             )
             if len(run.seeds) > 1:
