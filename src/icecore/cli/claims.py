@@ -60,7 +60,7 @@ def claims_command(
         rich_help_panel=OUTPUT_PANEL,
     ),
 ) -> None:
-    """Show the paper's numbers beside ours, from stored results.
+    """Show the paper's numbers beside ours, with verdicts.
 
     [bold]Examples[/bold]
 
@@ -104,7 +104,7 @@ def merge_command(
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Merge records of other machines; skip duplicates, abort on conflict or on an id that is not its config's.
+    """Merge records of other machines; skip duplicates, abort on conflict.
 
     [bold]Examples[/bold]
 

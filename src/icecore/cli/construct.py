@@ -35,7 +35,7 @@ def command(
     context: typer.Context,
     name: str | None = typer.Argument(
         None,
-        metavar="[NAME|FILE]",
+        metavar="NAME|FILE",
         help="modular-addition, needle, decimal-addition, parentheses; or FILE.safetensors.",
     ),
     preset: str = TASK_PRESET,
@@ -54,7 +54,7 @@ def command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """Write weights that solve a task of the paper, and check them: its constructions of appendix F.
+    """Write and check the paper's explicit weights (appendix F).
 
     [bold]Examples[/bold]
 

@@ -37,7 +37,7 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Load a saved run, regenerate and check its frozen body, and measure test accuracy.
+    """Measure a run's test accuracy again, and list its errors.
 
     [bold]Examples[/bold]
 

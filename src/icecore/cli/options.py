@@ -25,7 +25,9 @@ GAIN = typer.Option(None, help="Factor on the initial matrices of the body.", ri
 POSITION_INIT = typer.Option(
     None, help="Initial position embeddings: normal or sinusoidal.", rich_help_panel=MODEL_PANEL
 )
-POSITIONS = typer.Option(None, help="Position embeddings. Default: the scripts'.", rich_help_panel=MODEL_PANEL)
+POSITIONS = typer.Option(
+    None, help="Number of position embeddings. Default: the scripts'.", rich_help_panel=MODEL_PANEL
+)
 
 STEPS = typer.Option(None, help="Training steps. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
 BATCH = typer.Option(None, help="Items per step. Default: the preset's.", rich_help_panel=TRAINING_PANEL)

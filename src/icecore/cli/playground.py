@@ -36,17 +36,17 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Write a page in which a small run computes: move through its training, type prompts, exchange its body.
+    """Write a page in which a small run computes.
 
     [bold]Examples[/bold]
 
     icecore playground runs/needle/0123456789ab
-
     icecore playground RUN --snapshots 40 --out needle.html
 
-    The page draws the frozen body from its seed and holds the embeddings in 16 bits, so it is small and can be sent as
-    a file. It shows the probabilities of the next token, attention and embeddings, and computes the accuracy on test
-    items, also with the embeddings around another random body. For transformers of width 128 or so.
+    On the page, move through the training, type prompts and exchange the body. The page draws the frozen body from its
+    seed and holds the embeddings in 16 bits, so it is small. It shows the probabilities of the next token, attention
+    and embeddings, and computes the accuracy on test items, also with the embeddings around another random body. For
+    transformers of width 128 or so.
     """
     from icecore.page.document import page_html
     from icecore.page.playground import PlaygroundOptions, playground_of

@@ -92,7 +92,7 @@ def reproduce_command(
     csv: bool = CSV,
     grid: bool = GRID,
 ) -> None:
-    """Train the missing runs of the paper's tables and figures, and show the paper's numbers beside ours.
+    """Train the missing runs of the paper's tables and figures.
 
     [bold]Examples[/bold]
 

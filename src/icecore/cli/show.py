@@ -18,14 +18,14 @@ def command(
     run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs to list."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Show a run's config, progress and result; or list the runs in a folder.
+    """Show a run's settings and result, or list a folder of runs.
 
     [bold]Examples[/bold]
 
     icecore show runs/needle/0123456789ab
     icecore show runs
 
-    The list shows a setting where a run is not like most runs of its task and model.
+    The list shows the settings in which a run differs from most runs of its task and model.
     """
     from icecore.training.run_folder import RunFolder
     from icecore.training.stored_config import CONFIG, read_config

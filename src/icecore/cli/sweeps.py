@@ -23,7 +23,7 @@ class ScaleName(StrEnum):
     laptop = "laptop"
 
 
-NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all. See: icecore reproduce --list.")
+NAMES = typer.Argument(None, metavar="NAME", help="Tables and figures, or all. See: icecore reproduce --list.")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option(
     "released",
