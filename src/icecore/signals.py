@@ -48,7 +48,7 @@ def interrupts_deferred() -> Iterator[Interrupts]:
 
 @contextlib.contextmanager
 def interrupts_raised() -> Iterator[Interrupts]:
-    """Raise KeyboardInterrupt at every signal that would end the process without a word, so that files are cleaned up.
+    """Raise KeyboardInterrupt at every signal that would end the process silently, so that files are cleaned up.
 
     The number is noted: some libraries turn the exception into another one.
     """

@@ -150,7 +150,7 @@ def require_own_ids(records: "Sequence[Record]") -> None:
 
 
 def require_sound(records: "Sequence[Record]") -> None:
-    """Raise for a value that reports would skip: it would keep the right record of its run out."""
+    """Raise for a damaged value: reports would skip the record, and the correct one could not be added."""
     from icecore.store.record_schema import problem_of_record
 
     for record in records:

@@ -94,7 +94,7 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
 
 
 def curves_of(folder: Path) -> "RunCurves":
-    """Return a run's curves; a damaged one has none, and a warning says so."""
+    """Return a run's curves; warn and return none if it is damaged."""
     from icecore.reporting.curves import RunCurves, series_of
     from icecore.training.run_folder import RunFolder, read_config
 

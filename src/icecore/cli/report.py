@@ -76,7 +76,7 @@ def command(
 
 
 def show(data: dict, out: Path, size: int, files: list[Path], json: bool) -> None:
-    """Say what the page holds."""
+    """Print what the page contains."""
     claims = {part["scale"]: judged_in(part) for part in data["parts"]}
     runs = sum(len(setting["runs"]) for setting in data["settings"].values())
     if json:

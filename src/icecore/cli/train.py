@@ -147,7 +147,7 @@ def command(
     snapshots: int | None = typer.Option(
         None,
         min=1,
-        help="Save the weights so many times per phase, closer together at its beginning, for icecore track.",
+        help="Save the weights this many times per phase, more often at its start, for icecore track.",
         rich_help_panel=RUN_PANEL,
     ),
     probe: list[str] = typer.Option(

@@ -26,14 +26,14 @@ REMOTE = ("auto_map",)  # names code to download
 
 
 def offline_transformers() -> Any:
-    """Import transformers, which then asks the network for nothing, not for kernels either."""
+    """Import transformers in offline mode: it downloads nothing, kernels included."""
     os.environ["HF_HUB_OFFLINE"], os.environ["USE_HUB_KERNELS"] = "1", "NO"
     return import_transformers()
 
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """Keep the network out while the block runs, also if the user imported transformers before."""
+    """Block network access within the block, even if transformers was imported before."""
     import huggingface_hub.constants as constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
@@ -45,7 +45,7 @@ def offline() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' bars and tables off the screen while the block runs."""
+    """Silence transformers' progress bars and tables within the block."""
     from transformers.utils import logging
 
     had_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
@@ -175,7 +175,7 @@ def config_from(values: dict[str, Any]) -> Any:
 
 
 def require_counts(values: Any) -> None:
-    """Raise for a config with so many layers or labels that making them would take minutes."""
+    """Raise for a config with too many layers or labels, which would take minutes to build."""
     for key, value in values.items() if isinstance(values, dict) else ():
         is_count = type(value) is int and any(word in key for word in COUNTED)
         require(
@@ -218,7 +218,7 @@ def digest_of(files: list[Path]) -> str:
 
 
 def tensors_in(files: list[Path]) -> dict[str, Tensor]:
-    """Return the tensors of all files. An index beside them is not read: it may lead out of the folder."""
+    """Return the tensors of all files. Index files are ignored: they may point outside the folder."""
     found: dict[str, Tensor] = {}
     for path in files:
         with opened(path) as file:

@@ -62,7 +62,7 @@ def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_traini
 
 
 def is_playable(config: RunConfig) -> bool:
-    """Tell whether the page can compute a run's model, and holds its weights."""
+    """Tell whether the page can compute a run's model and hold its weights."""
     try:
         require_playable(config)
     except InputError:
@@ -182,7 +182,7 @@ def playground_json(run: TrainedRun, sets: Mapping[int, Sequence[Snapshot]], ite
 
 
 def shared(each: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
-    """Return how a parameter is drawn again if that works for every seed."""
+    """Return how a page regenerates a parameter, or None if it cannot for some seed."""
     return each[0] if all(one is not None for one in each) else None
 
 

@@ -120,7 +120,7 @@ def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
         ):
             found.append(stored)
         else:
-            warn(f"{path} is not what icecore playground --out writes; make it again")
+            warn(f"{path} is not a file of icecore playground --out; regenerate it")
     return found
 
 

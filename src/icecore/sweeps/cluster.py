@@ -114,7 +114,7 @@ def connect(address: str | None) -> Any:
         raise InputError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)  # Ray's handler would exit without a word
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would exit silently
     return ray
 
 

@@ -170,7 +170,7 @@ class Trainer:
         return spent + following <= intervals.evaluation_share * (now + following)
 
     def advance(self, until: int, interrupted: Interrupts) -> None:
-        """Take steps up to step `until` of this phase, or until interrupted; save when that is due by time."""
+        """Take steps up to step `until` of this phase, or until interrupted; save when a checkpoint is due."""
         while self.step < until and not self.must_stop(interrupted):
             slot = self.batches.at(self.step)
             if self.replay is None:

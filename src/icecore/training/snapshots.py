@@ -46,7 +46,7 @@ def trained_until(config: RunConfig, step: int) -> list[str]:
 
 
 def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
-    """Raise if the disk has no room for the snapshots that are not there yet."""
+    """Raise if the disk has no room for the remaining snapshots."""
     specs, there = config.model.specs(config.dims), set(snapshots_in(folder))
     sizes = [sum(specs[name].size for name in trained_until(config, step)) for step in steps if step not in there]
     needed = FLOAT * len(config.seeds) * sum(sizes)
@@ -83,7 +83,7 @@ def snapshots_in(folder: Path) -> dict[int, set[int]]:
 
 
 def forget_snapshots_after(folder: Path, step: int) -> None:
-    """Delete later snapshots, which belong to another course of a resumed run, and half-written ones."""
+    """Delete half-written snapshots and those after the step that a run resumes from."""
     if not (folder / FOLDER).is_dir():
         return
     remove_remains(folder / FOLDER, ["*"])
