@@ -14,6 +14,7 @@ from icecore import InputError, load, train
 from icecore.cli import main
 from icecore.models import HuggingFace, ModelDims, initialize, trained_names
 from icecore.models.check import require_model
+from icecore.models.hf_config import require_counts
 from icecore.tasks import Needle
 
 transformers = pytest.importorskip("transformers")
@@ -199,6 +200,12 @@ def test_weights_that_are_none_are_one_line(tmp_path: Path, harm: Any, said: str
 def test_a_config_that_would_take_minutes_or_code_is_refused(changed: dict, said: str):
     with pytest.raises(InputError, match=said):
         HuggingFace(json.dumps({**LLAMA, **changed}))
+
+
+def test_a_width_of_experts_is_no_number_of_experts():
+    require_counts({"shared_expert_intermediate_size": 5632, "expert_dim": 10**6})
+    with pytest.raises(InputError, match="num_experts 5632"):
+        require_counts({"num_experts": 5632})
 
 
 def test_sizes_are_known_before_anything_is_allocated():

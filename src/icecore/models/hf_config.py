@@ -21,6 +21,7 @@ UNSAID = ("transformers_version", "_name_or_path", "architectures", "dtype", "us
 SIZES = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
 OF_TASK = ("vocab_size", "max_position_embeddings")  # set by the task, unless the config says them
 COUNTED = ("layer", "block", "depth", "expert", "codebook", "label")  # in keys of numbers of modules
+NOT_COUNTED = ("size", "dim")  # in keys of widths, such as shared_expert_intermediate_size
 MOST_COUNTED = MOST_OF_MODEL["layers"]  # more are made for minutes, before their size is known
 REMOTE = ("auto_map",)  # names code to download
 
@@ -178,6 +179,7 @@ def require_counts(values: Any) -> None:
     """Raise for a config with too many layers or labels, which would take minutes to build."""
     for key, value in values.items() if isinstance(values, dict) else ():
         is_count = type(value) is int and any(word in key for word in COUNTED)
+        is_count = is_count and not any(word in key for word in NOT_COUNTED)
         require(
             not is_count or value <= MOST_COUNTED,
             f"the config has {key} {value}, and a body has at most {MOST_COUNTED:,}: lower it in config.json",

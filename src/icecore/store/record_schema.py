@@ -1,6 +1,6 @@
 """The schema of stored results and records: a damaged one is refused or skipped, not half read."""
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +9,8 @@ CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Tell whether it is a finite number that a float holds; JSON may have longer integers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def is_share(value: Any) -> bool:

@@ -62,10 +62,16 @@ def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
 def save_snapshot(folder: Path, config: RunConfig, step: int, population: Population) -> None:
     """Save what has trained so far, seed by seed."""
     place, names = folder / FOLDER, trained_until(config, step)
+    require_inside(place)
     place.mkdir(exist_ok=True)
     for index, seed in enumerate(config.seeds):
         parameters = population.parameters(index)
         save_tensors(file_of(folder, step, seed), {name: parameters[name] for name in names}, {"step": step})
+
+
+def require_inside(place: Path) -> None:
+    """Raise if the folder of snapshots is a link: its files are written and deleted without asking."""
+    require(not place.is_symlink(), f"{place} is a link, which may lead anywhere; put the folder itself there")
 
 
 def file_of(folder: Path, step: int, seed: int) -> Path:
@@ -86,6 +92,7 @@ def forget_snapshots_after(folder: Path, step: int) -> None:
     """Delete half-written snapshots and those after the step that a run resumes from."""
     if not (folder / FOLDER).is_dir():
         return
+    require_inside(folder / FOLDER)
     remove_remains(folder / FOLDER, ["*"])
     for later, seeds in snapshots_in(folder).items():
         for seed in seeds if later > step else ():
