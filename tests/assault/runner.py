@@ -217,7 +217,9 @@ def scratch() -> Iterator[Path]:
 def warm(with_huggingface: bool = False) -> None:
     """Import once what every fork needs. Nothing is computed, so that no thread is lost in a fork."""
     modules = ["matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "tokenizers", "icecore.cli"]
-    modules += [f"icecore.{name}" for name in ("paper", "reporting.inside", "sweeps.runner", "text.prepare")]
+    modules += [
+        f"icecore.{name}" for name in ("paper", "reporting.inside", "sweeps.runner", "text.prepare", "page.report")
+    ]
     modules += ["transformers.models.gpt2.modeling_gpt2"] * with_huggingface
     for module in modules:
         importlib.import_module(module)
