@@ -1,4 +1,4 @@
-"""How `--help` looks: paragraphs that wrap, examples that keep their lines, and short types."""
+"""Help texts: paragraphs that wrap, examples that keep their lines, and short types."""
 
 import inspect
 import re
