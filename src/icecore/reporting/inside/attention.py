@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from icecore.analysis.attention import Induction, attention_maps, induction_scores, maps_of
 from icecore.drawing import new_figure, plain
-from icecore.errors import require
+from icecore.errors import InputError
 from icecore.reporting.chart import Maps
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
@@ -39,7 +39,10 @@ def measure(context: AnalysisContext) -> Result:
             }
     if prompt is None:
         prompt = PROMPT if isinstance(task, Needle) and task.max_pairs >= 4 else None
-        require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
+        if prompt is None and not found:
+            (item,) = task.items(task.test_set()[:1])
+            example = " ".join(task.words(item.prompt))
+            raise InputError(f"attention of {task.name} needs a prompt, such as --prompt '{example}'")
     if prompt is not None:
         tokens = task.read(prompt)
         maps, before = (attention_maps(run.model, each, tokens).tolist() for each in run.both.values())
