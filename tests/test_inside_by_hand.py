@@ -158,7 +158,7 @@ def test_maps_of_a_prompt_are_of_the_trained_model(of_needle):
     assert prompt["maps"] == maps.tolist()
     modular = dataclasses.replace(of_needle.config, task=ModularAddition(modulus=7))
     with pytest.raises(
-        InputError, match="attention of modular-addition needs a prompt, such as --prompt '[0-9]+ [0-9]+'"
+        InputError, match=r"attention of modular-addition needs a prompt, such as --prompt '[0-9]+ [0-9]+'"
     ):
         looked(dataclasses.replace(of_needle, config=modular), "attention")
 
