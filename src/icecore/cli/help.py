@@ -22,7 +22,7 @@ def shorten_types(parameters: list[Any], context: Any) -> None:
             parameter.display_type = lambda _, short=short: short
 
 
-class Command(TyperCommand):
+class PlainCommand(TyperCommand):
     """Command with short types in its help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -30,7 +30,7 @@ class Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-class Group(TyperGroup):
+class PlainGroup(TyperGroup):
     """Group of commands with short types in its help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -89,7 +89,7 @@ def notes_of(result: Result) -> list[str]:
         "* moves without any change of function too, so it counts only beside the others",
     ]
     if result["null"] != "the next seed":
-        lines.append("one seed has no unrelated solution as its null: with several seeds, more can be told")
+        lines.append("one seed has no unrelated solution as its null: train several seeds")
     if "beside" in result:
         lines.append("beside: the score of full training from the same initial weights")
     return lines
