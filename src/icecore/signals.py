@@ -15,7 +15,7 @@ class Interrupts:
     """The first signal that came, if any."""
 
     def __init__(self) -> None:
-        self.number = 0  # of the signal; 0 is none
+        self.number = 0  # number of the signal; 0 is none
 
     def is_set(self) -> bool:
         return self.number > 0

@@ -19,7 +19,7 @@ from icecore.analysis.subspaces import Mode, Subspace, counts_up_to, shuffled_an
 from icecore.models import Model, ModelDims, Parameters
 from icecore.tasks import Batch, Task
 
-KEPT, LOST = 0.9, 0.5  # of the accuracy above chance: when enough directions are kept, when too many are removed
+KEPT, LOST = 0.9, 0.5  # shares of the accuracy above chance: enough directions are kept, too many are removed
 CONTRAST = 0.1  # the least distance between both references of a measure that can tell them apart
 
 

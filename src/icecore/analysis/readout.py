@@ -14,7 +14,7 @@ from icecore.tasks import Batch
 
 # Of ridge, times the mean eigenvalue of the features' Gram matrix.
 PENALTIES = tuple(10.0**power for power in range(-8, 3))
-HELD_OUT = 0.1  # of the training items, held out to choose the penalty
+HELD_OUT = 0.1  # share of the training items that choose the penalty
 LOGISTIC_ITERATIONS = 300
 LOGISTIC_PENALTY = 1e-6
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from icecore.reporting.curves import RunCurves
 
 SHOWN = ("loss", "accuracy")  # where they were logged
-HEIGHT, WIDEST = 10, 100  # of a plot in characters
+HEIGHT, WIDEST = 10, 100  # size of a plot in characters
 
 
 def command(

@@ -25,7 +25,7 @@ from icecore.tasks import ModularAddition, Task
 from icecore.tasks.base import has_long_answers
 from icecore.training import Intervals, Progress, RunConfig, TrainedRun, index_of, load, train_config
 
-MOST_BYTES = 12 * 2**20  # of the weights, which become a third more as text
+MOST_BYTES = 12 * 2**20  # bytes of weights; base64 adds a third
 MOST_SETS = 4  # seeds whose trained parameters are kept
 LOOKS = 4  # evaluations per kept snapshot, to choose among
 
@@ -45,8 +45,8 @@ class Snapshot:
 @dataclass(frozen=True)
 class PlaygroundOptions:
     snapshots: int = 20  # beside the one before training; 0 keeps only that and the last
-    items: int = 100  # of the test set
-    seed: int | None = None  # whose training is watched; default: the run's first
+    items: int = 100  # number of test items
+    seed: int | None = None  # seed to watch; default: the run's first
 
 
 def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_training: OnTraining) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from icecore.models.initializers import Constant, Normal
 from icecore.seeding import derive_seed
 
 BLOCK = 16
-AGREES = 1e-4  # of the standard deviation: torch approximates logarithms and cosines in float32
+AGREES = 1e-4  # in standard deviations: torch approximates logarithms and cosines in float32
 
 
 def normal_values(count: int, seed: int) -> NDArray[np.float64]:

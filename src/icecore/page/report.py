@@ -20,7 +20,7 @@ from icecore.store.provenance import origin
 from icecore.store.records import Records
 
 OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
-POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # of all curves, and of one
+POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # points of all curves together; fewest and most of one
 
 
 @dataclass(frozen=True)

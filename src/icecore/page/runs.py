@@ -14,7 +14,7 @@ from icecore.sweeps.names import PARTS, TRAINED
 
 Warn = Callable[[str], None]
 KINDS = {trainable: kind for kind, trainable in (TRAINED | PARTS).items()}
-COPIED = ("steps", "seconds", "seeds_at_once", "device", "commit", "command", "weights")  # of a record or result
+COPIED = ("steps", "seconds", "seeds_at_once", "device", "commit", "command", "weights")  # from a record or result
 NOT_NUMBERS = (*COPIED, "seed", "threads", "trained_parameters", "frozen_parameters")
 
 

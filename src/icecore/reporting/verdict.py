@@ -29,7 +29,7 @@ LEVEL = 0.95
 LEAST_SEEDS = 5
 RESAMPLES = 20_000  # the smallest p-value is 1e-4, below Holm's first step for a table of 500
 SEED = 20241
-SLACK = 1e-9  # of floating-point comparisons
+SLACK = 1e-9  # tolerance of floating-point comparisons
 
 Medians = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Judged:
 
     verdict: str
     interval: tuple[float, float] | None = None
-    p: float | None = None  # of no difference, corrected over the table
+    p: float | None = None  # p-value of no difference, corrected over the table
     different: bool | None = None
     equivalent: bool | None = None
 

@@ -74,7 +74,7 @@ def has_dicts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
-NUMBERS: dict[str, Callable[[Any], bool]] = {  # of one seed
+NUMBERS: dict[str, Callable[[Any], bool]] = {  # ranges of one seed's numbers
     **dict.fromkeys(("accuracy", "train_accuracy", "exact_match", "digit_accuracy"), is_share),
     **dict.fromkeys(("loss", "best_loss", "loss_per_byte"), is_number),
     "best_step": is_positive_count,

@@ -26,7 +26,7 @@ class Sensitivity(NamedTuple):
     """The expected number of input symbols whose change changes an answer token."""
 
     mean: float  # over the answer tokens
-    most: float  # of the most sensitive answer token
+    most: float  # sensitivity of the most sensitive answer token
     error: float  # standard error of the mean
 
 

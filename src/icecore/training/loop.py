@@ -73,7 +73,7 @@ def train_run(
                     trainer.report(progress, on_progress)
                 if folder is not None and step in intervals.snapshots and step > before:
                     save_snapshot(folder.path, config, step, trainer.population)
-                number = micro.parallel.largest(interrupted.number, device)  # of the signal, in any process
+                number = micro.parallel.largest(interrupted.number, device)  # the signal in any process
                 if step % intervals.checkpoint_every == 0 or number or ends_phase:
                     trainer.save()
                 if number:

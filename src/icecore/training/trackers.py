@@ -31,7 +31,7 @@ class Tracker(Protocol):
         ...
 
 
-OpenTracker = Callable[[RunConfig, int, Path], Tracker]  # of a config and one of its seeds, beside runs in a folder
+OpenTracker = Callable[[RunConfig, int, Path], Tracker]  # gets a config, one of its seeds, and the folder of runs
 
 
 class TensorBoard:
