@@ -11,7 +11,7 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.models import trained_names
 from icecore.store import remove_remains
-from icecore.store.tensors import load_tensors, save_tensors
+from icecore.store.tensors import load_weights, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.population import Population
 
@@ -107,7 +107,7 @@ def parameters_at(
     """Return a seed's parameters after `step` steps; 0 is the start."""
     found = config.initial(seed)
     if step:
-        stored = load_tensors(file_of(folder, step, seed))[0]
+        stored = load_weights(file_of(folder, step, seed))[0]
         specs = config.model.specs(config.dims)
         wanted = {name: specs[name].shape for name in trained_until(config, step)}
         require(
