@@ -14,6 +14,13 @@ Two questions are answered from the bootstrap distribution of our median over se
 
 A rule without a number, such as "at least 3", is equivalent if the interval keeps to it, and different if the interval
 breaks it throughout. Fewer than `LEAST_SEEDS` seeds have no interval, so the claim is undecided.
+
+Limits: no resample leaves the range of the seeds, so of five seeds on one side of the paper's number p is the smallest
+there is, where a sign test has 1/16. Holm's correction cannot repair that. In tables of 16 numbers that are all as
+printed, "different" is wrong somewhere in more than half of the tables with five seeds per number, and in a fifth with
+ten. So `differs` also asks that the median be outside the tolerance. It is then never wrong where seeds spread by a
+third of the tolerance, and with ten seeds in about 2 % of the tables where they spread by all of it
+(`tests/test_verdicts.py` simulates them).
 """
 
 import functools
