@@ -36,6 +36,21 @@ def test_help_names_every_command(capsys):
     assert run(capsys)[0] == 0
 
 
+def test_help_is_readable_at_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "--help")
+    names = {command.name for command in app.registered_commands}
+    rows = [line for line in out.splitlines() if line.startswith("│ ") and line[2] not in "- "]
+    assert {row.split()[1] for row in rows} == names | {"results"}
+    assert all(row[:-2].rstrip().endswith((".", ").")) for row in rows)  # each summary is one line
+    for name in (*names, "results merge"):
+        code, out, _ = run(capsys, *name.split(), "--help")
+        assert code == 0
+        assert max(map(len, out.splitlines())) <= 80
+        assert f"icecore {name}" in out.partition("Examples")[2], name  # at least one example
+        assert not any(text in out for text in ("<bool>", "list[", " range>", "...]...", "[[")), name
+
+
 def test_tasks_as_json(capsys):
     code, out, _ = run(capsys, "tasks", "--json")
     assert code == 0

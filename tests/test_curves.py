@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 
 import pytest
 from looking import line_of
@@ -132,3 +133,18 @@ def test_errors_are_one_line(arguments, words, whole, tmp_path, monkeypatch, cap
     error = capsys.readouterr().err
     assert words in error
     assert len(error.splitlines()) == 1
+
+
+def test_names_are_no_formulas_and_long_integers_no_numbers(whole, tmp_path, capsys):
+    run = tmp_path / "a$\\frac{$b\x1b" / whole.path.name
+    shutil.copytree(whole.path, run)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"step": 1000, "loss": [1{"0" * 400}, 1.0]}}\n')
+    config = json.loads((run / "config.json").read_text())
+    config["task"]["name"] = "a$\\frac{$b"
+    (run / "config.json").write_text(json.dumps(config))
+    assert main(["curves", str(run), "--figure", str(tmp_path / "curves.svg")]) == 0
+    assert capsys.readouterr().out.startswith("1 run")
+    assert "$" in (tmp_path / "curves.svg").read_text()
+    assert main(["curves", str(run), "--csv"]) == 0
+    assert ",1000," not in capsys.readouterr().out

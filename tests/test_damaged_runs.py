@@ -12,7 +12,7 @@ from small_runs import CPU, MODEL, SHORT, TASK, Stop, copied, same_weights, stop
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
-from icecore.store.tensors import digest
+from icecore.store.tensors import digest, load_tensors, save_tensors
 from icecore.sweeps import runner
 from icecore.training import RunFolder
 
@@ -42,6 +42,15 @@ def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
     assert err.startswith("error: ")
     assert "is damaged" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("change", [lambda value: value * float("nan"), lambda value: value > 0, torch.Tensor.long])
+def test_weights_that_are_no_finite_numbers_are_refused(whole, tmp_path, change):
+    run = copied(whole, tmp_path)
+    tensors, notes = load_tensors(run / "weights.safetensors")
+    save_tensors(run / "weights.safetensors", {name: change(value) for name, value in tensors.items()}, notes)
+    with pytest.raises(InputError, match="has values that are not finite numbers; delete it, and train again"):
+        RunFolder(run).load(torch.device("cpu"))
 
 
 def test_a_damaged_checkpoint_is_refused_with_a_way_out(tmp_path):

@@ -80,7 +80,7 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
     assert whole.path.name in shown.out
     assert "broken is damaged and skipped" in shown.err
     assert main(["show", str(tmp_path / "nothing")]) == 2
-    assert "is no run" in capsys.readouterr().err
+    assert "is not a run" in capsys.readouterr().err
 
 
 def test_parameters_are_had_by_their_seed():

@@ -14,6 +14,7 @@ from icecore import InputError, load, train
 from icecore.cli import main
 from icecore.models import HuggingFace, ModelDims, initialize, trained_names
 from icecore.models.check import require_model
+from icecore.models.hf_config import require_counts
 from icecore.tasks import Needle
 
 transformers = pytest.importorskip("transformers")
@@ -201,6 +202,12 @@ def test_a_config_that_would_take_minutes_or_code_is_refused(changed: dict, said
         HuggingFace(json.dumps({**LLAMA, **changed}))
 
 
+def test_a_width_of_experts_is_no_number_of_experts():
+    require_counts({"shared_expert_intermediate_size": 5632, "expert_dim": 10**6})
+    with pytest.raises(InputError, match="num_experts 5632"):
+        require_counts({"num_experts": 5632})
+
+
 def test_sizes_are_known_before_anything_is_allocated():
     model = HuggingFace(json.dumps({**LLAMA, "intermediate_size": 10**12}))
     assert model.specs(DIMS)["model.layers.0.mlp.up_proj.weight"].shape == (10**12, 16)
@@ -277,8 +284,22 @@ def test_every_parameter_of_the_body_belongs_to_a_part(name: str, parts: set[str
 
 
 def test_sizes_follow_the_width_and_the_heads():
-    """Qwen2's shared keys and Mamba-2's heads: their usual numbers do not fit other sizes."""
+    """Sizes whose usual numbers do not fit other widths, or have another name or a default elsewhere."""
     qwen = json.loads(HuggingFace("Qwen2Config", width=16, layers=1, heads=2).config)
     assert (qwen["num_key_value_heads"], qwen["intermediate_size"]) == (2, 22016 * 16 // 4096)
     mamba = json.loads(HuggingFace("Mamba2Config", width=16, layers=1).config)
     assert mamba["num_heads"] * mamba["head_dim"] == 2 * 16
+    assert mamba["num_heads"] % mamba["n_groups"] == 0
+    for name, key, wanted in (
+        ("OPTConfig", "ffn_dim", 64),
+        ("GPTJConfig", "rotary_dim", 8),
+        ("NemotronConfig", "num_key_value_heads", 2),
+    ):
+        assert json.loads(HuggingFace(name, width=16, layers=1, heads=2).config)[key] == wanted
+    assert "head_dim" not in json.loads(HuggingFace("FalconConfig", width=16, layers=1, heads=2).config)
+
+
+def test_a_network_that_does_not_run_at_its_sizes_is_one_line():
+    """CodeGen splits its queries into four parts, so two heads do not fit."""
+    with pytest.raises(InputError, match=r"transformers' codegen does not run at these sizes .*; take other sizes, or"):
+        require_model(HuggingFace("CodeGenConfig", width=16, layers=1, heads=2), DIMS, 7, may_look_ahead=False)

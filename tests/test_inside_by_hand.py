@@ -157,7 +157,9 @@ def test_maps_of_a_prompt_are_of_the_trained_model(of_needle):
     maps = attention_maps(of_needle.model, of_needle.parameters, SMALL.read("b 2 a 1 a"))
     assert prompt["maps"] == maps.tolist()
     modular = dataclasses.replace(of_needle.config, task=ModularAddition(modulus=7))
-    with pytest.raises(InputError, match="attention of modular-addition needs a prompt"):
+    with pytest.raises(
+        InputError, match=r"attention of modular-addition needs a prompt, such as --prompt '[0-9]+ [0-9]+'"
+    ):
         looked(dataclasses.replace(of_needle, config=modular), "attention")
 
 

@@ -156,7 +156,7 @@ def test_a_laptops_text_is_made_and_of_all_what_has_none_is_left_out(tmp_path, m
     flags = ["--device", "cpu", "--results", "kept", "--dry-run"]
     assert main(["reproduce", "all", "--scale", "paper", *flags]) == 0
     out, err = capsys.readouterr()
-    assert "table5 and fig4 are left out: there is no data/tinystories" in err
+    assert "without data/tinystories, these are left out: table5, fig4, parts" in err
     assert "needle, Random 1024" in out
     assert "language" not in out
     assert main(["reproduce", "table5", *flags]) == 0
@@ -211,7 +211,7 @@ def test_language_models_with_other_parts_trained_are_no_points_of_figure_4(text
 
 def test_table_5_is_of_four_layers():
     def run(layers: int, share: float) -> dict[str, Any]:
-        model = {"settings": {"init": "released", "width": 512, "layers": layers}}
+        model = {"name": "transformer", "settings": {"init": "released", "width": 512, "layers": layers}}
         task = {"name": "language", "settings": {"digest": "a"}}
         shares = {"embedding": (share, share)}
         return {"config": {"task": task, "model": model, "trainable": "all"}, "variance": {"read": shares}}

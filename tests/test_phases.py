@@ -89,7 +89,7 @@ def test_phases_must_train_something_with_one_batch():
         config_of(TASK, MODEL, phases=[{"batch": 8}, {"batch": 16}])
     with pytest.raises(InputError, match="unknown role of transformer 'body'"):
         config_of(TASK, MODEL, phases=[{"trainable": "embeddings"}, {"trainable": "body"}])
-    with pytest.raises(InputError, match="unknown training setting: step"):
+    with pytest.raises(InputError, match="unknown training setting 'step'"):
         config_of(TASK, MODEL, phases=[{"step": 8}])
     config = config_of(TASK, MODEL)
     with pytest.raises(InputError, match="a run needs at least one phase"):

@@ -114,8 +114,16 @@ def test_a_task_of_a_notebook_is_compared_without_a_folder(tmp_path, monkeypatch
 
 
 def test_tasks_are_compared_by_name(tmp_path):
-    found = ice.compare("modular-addition", MODEL, ["unembed"], 1, out=tmp_path, steps=2, batch=8, warmup_steps=1)
+    found = ice.compare("modular-addition", MODEL, "unembed", 1, out=tmp_path, steps=2, batch=8, warmup_steps=1)
     assert [(point.task, point.line) for point in found] == [("modular-addition", "U only")]
+
+
+def test_one_part_and_one_model_need_no_list():
+    training: Any = {"steps": 2, "batch": 8, "warmup_steps": 1, "out": None, "seeds": 1}
+    found = ice.compare(TASK, {"small": MODEL}, [["token", "unembed"], "all"], **training)
+    assert [point.line for point in found] == ["token,unembed, small", "Normal, small"]
+    with pytest.raises(InputError, match=r"unknown training setting 'seed': did you mean 'seeds'\?"):
+        ice.train(TASK, MODEL, seed=3)
 
 
 def test_what_users_derive_from_is_exported():

@@ -13,7 +13,7 @@ from small_runs import FLAGS, MODEL, SHORT, TASK, run_json, same_weights, train_
 import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError, Interrupted
-from icecore.signals import interrupts_deferred
+from icecore.signals import interrupts_deferred, interrupts_raised
 from icecore.training import RunFolder
 from icecore.training.progress import Intervals
 
@@ -83,6 +83,21 @@ def test_the_second_signal_has_its_usual_effect():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "once\n")
+
+
+def test_a_signal_within_a_destructor_is_not_lost():
+    class Dying:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            list(range(1000))  # here Python drops what a handler raises
+
+    def die_and_wait():
+        Dying()
+        time.sleep(20)
+
+    with interrupts_raised() as noted, pytest.raises(KeyboardInterrupt):
+        die_and_wait()
+    assert noted.number == signal.SIGTERM
 
 
 def test_an_ignored_signal_stays_ignored():

@@ -9,6 +9,7 @@ from small_runs import FLAGS, copied, train_whole
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.store.reading import read_regular
+from icecore.sweeps.runner import locked
 
 whole = pytest.fixture(scope="module")(train_whole)
 TRAIN = ["train", "needle", *FLAGS, "--steps", "12"]
@@ -77,3 +78,25 @@ def test_records_that_are_no_file_are_one_line(tmp_path, capsys, kind):
     replace(tmp_path / "runs.jsonl", kind)
     said = error_of(capsys, "results", "merge", tmp_path, "--results", tmp_path / "ours")
     assert f"it is a {kind}, not a file" in said
+
+
+def test_snapshots_that_lead_elsewhere_delete_nothing_there(whole, tmp_path, capsys):
+    run, elsewhere = copied(whole, tmp_path / "sent"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    kept = [elsewhere / ".settings.txt", elsewhere / "00000003-seed0.safetensors"]
+    for file in kept:
+        file.touch()
+    (run / "snapshots").symlink_to(elsewhere)
+    said = error_of(capsys, *TRAIN, "--out", tmp_path / "sent", "--overwrite")
+    assert f"{run / 'snapshots'} is a link" in said
+    assert all(file.exists() for file in kept)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_lock_that_is_no_file_is_not_waited_for(tmp_path, kind):
+    lock, elsewhere = tmp_path / "locks" / "x", tmp_path / "elsewhere"
+    lock.parent.mkdir()
+    os.mkfifo(lock) if kind == "pipe" else lock.symlink_to(elsewhere)
+    with pytest.raises(InputError, match="cannot write to"), locked(lock):
+        pass
+    assert not elsewhere.exists()

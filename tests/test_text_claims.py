@@ -79,6 +79,18 @@ def test_stored_analyses_are_read_by_seed_and_only_for_their_settings(tmp_path):
     assert other["circles: circularity"].verdict == "not run"
 
 
+def test_ten_directions_have_a_value_per_seed(tmp_path):
+    folder = tmp_path / "analyses"
+    folder.mkdir()
+    for name, kept in (("", 0.1), ("-causal-seed1", 0.2), ("-causal-seed2", 0.3)):
+        keep = {"mode": "keep", "counts": [1, 10]}
+        curves = [keep | {"basis": basis, "accuracy": [0.0, kept]} for basis in ("directions", "untrained", "random")]
+        (folder / f"needle-1024{name}.json").write_text(json.dumps({"analyses": {"causal": {"curves": curves}}}))
+    claim = text_claims(tmp_path)["ten directions enough: needle"]
+    assert claim.null is not None
+    assert (claim.values, claim.null.value, claim.verdict) == ((10.0, 20.0, 30.0), 20.0, "undecided")
+
+
 def test_entropies_come_from_the_targets_of_figure_6(tmp_path):
     for cell in cells_at("fig6"):
         if cell.trainable == "embeddings":

@@ -42,6 +42,7 @@ OPENS = {
     "evaluate": ["--device", "cpu", "--errors", "errors.jsonl"],
     "analyze": ["--what", "variance", "--device", "cpu", "--out", "inside.json"],
     "track": ["--device", "cpu", "--out", "track.json"],
+    "playground": ["--out", "page.html"],
     "extract": ["--seeds", "1", "--out", "extracted"],
     "export": ["exported"],
     "sample": ["--device", "cpu"],
@@ -90,6 +91,14 @@ def test_code_that_came_with_a_run_is_refused_and_named(whole, tmp_path, capsys,
     assert f"{run / f'{kind}.py'} is Python code that came with the run" in said
     assert f"SHA-256 {digest_of_code(CODE[kind])}" in said
     assert f"read it, with less {run / f'{kind}.py'}; if you trust it, add --trust" in said
+
+
+def test_a_report_does_not_execute_it_either(whole, tmp_path, capsys):
+    run = as_sent(whole, tmp_path, "model")
+    assert main(["report", str(run), "--out", "page.html"]) == 2
+    *_, last = capsys.readouterr().err.splitlines()  # after its progress
+    assert last.startswith(f"error: {run / 'model.py'} is Python code that came with the run")
+    assert list(Path.cwd().iterdir()) == []
 
 
 def test_the_command_to_read_it_can_be_copied(whole, tmp_path, capsys):

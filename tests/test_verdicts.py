@@ -47,6 +47,26 @@ def test_both_answers_make_the_verdict(values, verdict, different, equivalent):
     assert (found.verdict, found.different, found.equivalent) == (verdict, different, equivalent)
 
 
+@pytest.mark.parametrize(
+    ("seeds", "spread", "different", "differs"),
+    [(5, 0.3, (0.45, 0.75), (0.0, 0.0)), (10, 0.3, (0.05, 0.35), (0.0, 0.0)), (10, 1.0, (0.05, 0.35), (0.0, 0.1))],
+)
+def test_how_often_verdicts_are_wrong_where_the_paper_is_right(seeds, spread, different, differs):
+    """In tables of 16 numbers that are all as printed; the bounds are four standard errors of 60 tables and more."""
+    points, rng = 5.0, np.random.default_rng(0)
+    wrong = {"different": 0, "differs": 0}
+    for _ in range(60):
+        drawn = 50.0 + points * spread * rng.standard_normal((16, seeds))
+        outside = np.abs(np.median(drawn, axis=1) - 50.0) > points
+        table = judge_table(
+            [Question(resampled_medians(row), 45.0, 55.0, 50.0, out) for row, out in zip(drawn, outside, strict=True)]
+        )
+        wrong["different"] += any(one.different for one in table)
+        wrong["differs"] += any(one.verdict == "differs" for one in table)
+    assert different[0] <= wrong["different"] / 60 <= different[1], "what the docstring of verdict.py says"
+    assert differs[0] <= wrong["differs"] / 60 <= differs[1]
+
+
 def test_data_seeds_are_resampled_before_the_restarts_within_them():
     """With one value per data seed, both ends are a data seed; restarts of one data seed do not narrow that."""
     groups = [[90.0] * 10, [100.0] * 10]

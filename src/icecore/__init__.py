@@ -18,15 +18,27 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from icecore import analysis, constructions, models, tasks, training
     from icecore.errors import InputError
-    from icecore.models import LSTM, Model, ModelDims, ParameterSpec, Transformer
+    from icecore.models import (
+        GRU,
+        LSTM,
+        DeltaNet,
+        LinearAttention,
+        Llama,
+        Mamba,
+        Model,
+        ModelDims,
+        ParameterSpec,
+        Transformer,
+    )
     from icecore.models.engines import Engine
     from icecore.reporting.comparison import compare
     from icecore.tasks import Batch, Item, Task
     from icecore.training import Phase, TrainedRun, load, train
 
 # Loaded on first use: torch takes seconds to import, and `icecore --help` does not need it.
+BODIES = ("DeltaNet", "GRU", "LSTM", "LinearAttention", "Llama", "Mamba", "Transformer")
 HOME = {
-    **dict.fromkeys(("LSTM", "Model", "ModelDims", "ParameterSpec", "Transformer"), "models"),
+    **dict.fromkeys((*BODIES, "Model", "ModelDims", "ParameterSpec"), "models"),
     "Engine": "models.engines",
     **dict.fromkeys(("Batch", "Item", "Task"), "tasks"),
     **dict.fromkeys(("Phase", "TrainedRun", "load", "train"), "training"),
@@ -36,11 +48,16 @@ HOME = {
 PACKAGES = ("analysis", "constructions", "models", "tasks", "training")
 
 __all__ = [
+    "GRU",
     "LSTM",
     "Batch",
+    "DeltaNet",
     "Engine",
     "InputError",
     "Item",
+    "LinearAttention",
+    "Llama",
+    "Mamba",
     "Model",
     "ModelDims",
     "ParameterSpec",

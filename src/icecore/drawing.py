@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from icecore.errors import require
+from icecore.errors import printable, require
 from icecore.store.files import replacing, require_writable
 
 if TYPE_CHECKING:
@@ -133,6 +133,21 @@ def require_drawable(paths: Sequence[Path]) -> None:
 
 
 def write(figure: "Figure", paths: Sequence[Path]) -> None:
+    """Write a figure to each path. Its texts are shown as they are: none is read as a formula."""
+    show_plainly(figure)
     for path in paths:
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=200, format=path.suffix[1:].lower())
+
+
+def show_plainly(figure: "Figure") -> None:
+    """Show dollar signs and control characters in names as text. Labels of ticks are set again when they are drawn."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_text(plain(text.get_text()))
+
+
+def plain(text: str) -> str:
+    """Return a text that matplotlib shows as it is."""
+    return printable(text).replace("\\$", "$").replace("$", "\\$")

@@ -7,6 +7,9 @@ import typing
 import unicodedata
 from collections.abc import Iterable
 
+MOST_NAMES, FEW_NAMES = 60, 8  # in one line: all of up to so many, else so many
+MOST_LETTERS = 400  # of another library's message
+
 
 class InputError(ValueError):
     """Invalid input. The message names the rule, the value and the way out.
@@ -32,11 +35,13 @@ class Interrupted(Exception):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error for an unknown name, with the closest known name."""
-    known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return InputError(f"unknown {kind} '{name}': {hint}known: {', '.join(known)}")
+    """Return the error for an unknown name, with the closest known name; of very many names, with a few."""
+    known = list(dict.fromkeys(known))
+    is_short = len(known) <= MOST_NAMES
+    close = difflib.get_close_matches(name, known, n=1 if is_short else 3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    listed = ", ".join(known) if is_short else f"{', '.join(known[:FEW_NAMES])} and {len(known) - FEW_NAMES} more"
+    return InputError(f"unknown {kind} '{name}': {hint}known: {listed}")
 
 
 def require_choices(made: object) -> None:
@@ -77,7 +82,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def in_one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]} ..."
 
 
 def require(holds: bool, message: str) -> None:

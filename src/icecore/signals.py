@@ -3,19 +3,21 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 # Ctrl-C, then what schedulers and closed terminals send before they kill a process.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+SOON_SECONDS = 0.05
 
 
 class Interrupts:
     """The first signal that came, if any."""
 
     def __init__(self) -> None:
-        self.number = 0  # of the signal; 0 is none
+        self.number = 0  # number of the signal; 0 is none
 
     def is_set(self) -> bool:
         return self.number > 0
@@ -48,7 +50,7 @@ def interrupts_deferred() -> Iterator[Interrupts]:
 
 @contextlib.contextmanager
 def interrupts_raised() -> Iterator[Interrupts]:
-    """Raise KeyboardInterrupt at every signal that would end the process without a word, so that files are cleaned up.
+    """Raise KeyboardInterrupt at every signal that would end the process silently, so that files are cleaned up.
 
     The number is noted: some libraries turn the exception into another one.
     """
@@ -58,8 +60,31 @@ def interrupts_raised() -> Iterator[Interrupts]:
         noted.number = number
         raise KeyboardInterrupt
 
-    with handled_by(handle, [number for number in not_ignored() if number != signal.SIGINT]):
+    with (
+        sent_again_if_dropped(noted),
+        handled_by(handle, [number for number in not_ignored() if number != signal.SIGINT]),
+    ):
         yield noted
+
+
+@contextlib.contextmanager
+def sent_again_if_dropped(noted: Interrupts) -> Iterator[None]:
+    """Send a signal again whose exception Python dropped, as it does in a destructor."""
+    usual = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            usual(unraisable)
+            return
+        again = threading.Timer(SOON_SECONDS, os.kill, (os.getpid(), noted.number or signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def not_ignored() -> list[signal.Signals]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from icecore.errors import InputError, Interrupted, in_one_line, is_out_of_memory, unknown_name
 
 Kind = TypeVar("Kind")
-MOST_BYTES = 2**22  # of a user's file
+MOST_BYTES = 2**22  # size of a user's file
 RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # task methods of older versions
 
 

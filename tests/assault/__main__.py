@@ -44,7 +44,7 @@ def main() -> int:
     trials: list[Trial] = []
     with scratch() as folder:
         warm(with_huggingface=not given.small)
-        stock = Stock(folder / "stock")
+        stock = Stock(folder / "stock", not given.small)
         for kind in given.kinds.split(","):
             (folder / kind).mkdir()
             names = tuple(given.only.split(";")) if given.only else SMALL_NAMES.get(kind, ()) if given.small else ()

@@ -11,6 +11,8 @@ from typing import Any
 
 MARKER = "PWNED"  # in the folder in which commands run; whoever executes an attack's code makes it
 OTHER_ID = "0123456789ab"
+IMAGE = "<img src=x onerror=alert(1)>"
+MARKUP = f"</script>{IMAGE}"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\u2066\r"
 TASK = """
 import pathlib
@@ -23,6 +25,9 @@ MODEL = TASK.replace("tasks import Needle", "models import Transformer").replace
 MODEL = MODEL.replace('name = "needle"', 'name = "transformer"')
 RUN_FILES = ("config.json", "result.json", "metrics.jsonl", "weights.safetensors")
 TEXT_FILES = ("manifest.json", "tokenizer.json", "train.npy", "validation.npy", "token_bytes.npy")
+
+
+DEEP = b"[" * 200_000
 
 
 class Pickled:
@@ -119,12 +124,110 @@ def array(description: str, content: bytes = b"") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
 
 
+def edited_tensors(pattern: str, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return an attack on files of tensors and notes; their checksums are the sender's own, so they are right."""
+
+    def attack(folder: Path) -> None:
+        from icecore.store.tensors import load_tensors, save_tensors
+
+        for file in folder.glob(pattern):
+            tensors, notes = load_tensors(file)
+            change(tensors, notes)
+            save_tensors(file, tensors, notes)
+
+    return attack
+
+
+def widened(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
+    name = min(tensors)
+    tensors[name] = tensors[name].repeat(*[2] * tensors[name].dim())
+
+
+def retyped(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
+    tensors.update({name: value.bool() for name, value in tensors.items()})
+
+
+def not_finite(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
+    tensors.update({name: value * float("nan") for name, value in tensors.items()})
+
+
+def renamed_tensors(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
+    tensors["x" + ESCAPES + MARKUP] = tensors.pop(min(tensors))
+
+
+def noting(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], object]:
+    return lambda _tensors, notes: notes.update({name: value})
+
+
+def on_tensors(pattern: str) -> dict[str, Callable[[Path], None]]:
+    changes = {"of other shapes": widened, "of another type": retyped, "that are not finite": not_finite}
+    changes["with other names"] = renamed_tensors
+    file = pattern.rpartition("/")[2]
+    return {f"{file} {words}": edited_tensors(pattern, change) for words, change in changes.items()}
+
+
+def added(file: str, content: bytes | Callable[[Path], None]) -> Callable[[Path], None]:
+    """Return an attack that puts a file, or what makes one, into a folder."""
+
+    def attack(folder: Path) -> None:
+        (folder / file).parent.mkdir(exist_ok=True)
+        if callable(content):
+            (folder / file).touch()
+            content(folder)
+        else:
+            (folder / file).write_bytes(content)
+
+    return attack
+
+
+def with_construction(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Return an attack on the notes of a construction."""
+
+    def attack(folder: Path) -> None:
+        from icecore.constructions import construct
+        from icecore.tasks import make_task
+
+        settings = {"max_pairs": 2, "values": 6, "vocabulary": 12}
+        construct(make_task("needle", settings=settings)).save(folder / "c.safetensors")
+        edited_tensors("c.safetensors", lambda _, notes: change(notes))(folder)
+
+    return attack
+
+
+def at(*keys: Any, to: Any) -> Callable[[Any], None]:
+    def change(value: Any) -> None:
+        for key in keys[:-1]:
+            value = value[key]
+        value[keys[-1]] = to
+
+    return change
+
+
+def analysis(**changes: Any) -> bytes:
+    variance = {"variance": {"hidden": [{"name": ESCAPES + MARKUP, "share": 1.0}]}}
+    return json.dumps({"device": ESCAPES + MARKUP, "command": MARKUP, "analyses": variance} | changes).encode()
+
+
 def renamed(run: Path) -> None:
     run.rename(run.with_name(OTHER_ID))
 
 
+def formula_folder(run: Path) -> None:
+    run.rename(run.with_name("a$\\frac{$b$^$"))
+
+
+def added_line(file: str, line: str) -> Callable[[Path], None]:
+    """Return an attack that appends a line to a file of JSON lines."""
+
+    def attack(folder: Path) -> None:
+        with (folder / file).open("a") as stream:
+            stream.write(line + "\n")
+
+    return attack
+
+
 def escaping_folder(run: Path) -> None:
-    run.rename(run.with_name(f"a{ESCAPES}b"))
+    run.rename(run.with_name(f"a{ESCAPES}{IMAGE}b"))
 
 
 def records(**changes: Any) -> Callable[[Path], None]:
@@ -168,7 +271,6 @@ def only_pickled(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Pickled()))
 
 
-DEEP = b"[" * 200_000
 ON_RUNS: dict[str, Callable[[Path], None]] = {
     "task.py in a run of needle": with_code("task", TASK),
     "model.py in a run of needle": with_code("model", MODEL),
@@ -194,10 +296,10 @@ ON_RUNS: dict[str, Callable[[Path], None]] = {
     "seconds are a list": set_at("result.json", "seconds", to=[]),
     "steps are a text": set_at("result.json", "steps", to="many"),
     "baselines are a list": set_at("result.json", "baselines", to=[1]),
-    "escapes in the device": set_at("result.json", "device", to=ESCAPES),
-    "escapes in the commit": set_at("result.json", "commit", to=ESCAPES),
-    "escapes in the task": set_at("config.json", "task", "settings", ESCAPES, to=1),
-    "escapes in the model's name": set_at("config.json", "model", "name", to=ESCAPES),
+    "escapes in the device": set_at("result.json", "device", to=ESCAPES + MARKUP),
+    "escapes in the commit": set_at("result.json", "commit", to=ESCAPES + MARKUP),
+    "escapes in the task": set_at("config.json", "task", "settings", ESCAPES + MARKUP, to=1),
+    "escapes in the model's name": set_at("config.json", "model", "name", to=ESCAPES + MARKUP),
     "escapes in the folder's name": escaping_folder,
     "width of a million": set_at("config.json", "model", "settings", "width", to=2**20),
     "test set of 10^12 items": set_at("config.json", "task", "settings", "test_size", to=10**12),
@@ -211,6 +313,22 @@ ON_RUNS: dict[str, Callable[[Path], None]] = {
     "config links to an endless device": linked("config.json", "/dev/zero"),
     "metrics link to an endless device": linked("metrics.jsonl", "/dev/zero"),
     **{f"{name} is a pipe": piped(name) for name in RUN_FILES},
+    **on_tensors("weights.safetensors"),
+    "notes of another type": edited_tensors("weights.safetensors", noting("body_sha256", [MARKUP, None])),
+    "notes without digests": edited_tensors("weights.safetensors", noting("body_sha256", 7)),
+    "metrics with a number of 400 digits": added_line(
+        "metrics.jsonl", '{"step": 41, "loss": [1' + "0" * 400 + ", 1.0]}"
+    ),
+    "metrics with a step of 400 digits": added_line(
+        "metrics.jsonl", '{"step": 1' + "0" * 400 + ', "loss": [1.0, 1.0]}'
+    ),
+    "metrics with strange numbers": added_line(
+        "metrics.jsonl", '{"step": -5, "loss": [1e308, -1e308], "x": [NaN, []]}'
+    ),
+    "metrics with markup": added_line("metrics.jsonl", json.dumps({"step": 41, MARKUP + ESCAPES: [1.0, 2.0]})),
+    "loss with 400 digits": set_at("result.json", "loss", to=[10**400, 1.0]),
+    "seconds with 400 digits": set_at("result.json", "seconds", to=10**400),
+    "formula in the folder's name": formula_folder,
 }
 ON_TEXTS: dict[str, Callable[[Path], None]] = {
     "tokens are a pickle": replaced(
@@ -222,7 +340,7 @@ ON_TEXTS: dict[str, Callable[[Path], None]] = {
     "tokens are a zip bomb": zipped,
     "code in the tokens' header": replaced("train.npy", array("__import__('pathlib').Path('PWNED').touch()")),
     "manifest nested deep": replaced("manifest.json", DEEP),
-    "escapes in the corpus": set_at("manifest.json", "corpus", to=ESCAPES),
+    "escapes in the corpus": set_at("manifest.json", "corpus", to=ESCAPES + MARKUP),
     "vocabulary of 10^12": set_at("manifest.json", "vocabulary", to=10**12),
     "end token beyond the vocabulary": set_at("manifest.json", "end_token", to=10**9),
     "tokenizer nested deep": replaced("tokenizer.json", DEEP),
@@ -233,7 +351,7 @@ ON_RECORDS: dict[str, Callable[[Path], None]] = {
     "records with accuracy 7.0": records(accuracy=7.0),
     "records with another run's id": records(run=OTHER_ID),
     "records whose id leaves the folder": records(run="../../x"),
-    "records with escapes": records(device=ESCAPES, commit=ESCAPES, setting=ESCAPES),
+    "records with escapes": records(device=ESCAPES + MARKUP, commit=MARKUP, setting=ESCAPES + MARKUP),
     "records without a config": records(config=None),
     "records nested deep": replaced("runs.jsonl", DEEP),
     "records of 64 GB": endless("runs.jsonl"),
@@ -251,6 +369,75 @@ ON_BODY_RUNS: dict[str, Callable[[Path], None]] = {  # runs of --model hf:CONFIG
     "hf: code in the activation": with_body(hidden_act="__import__('pathlib').Path('PWNED').touch()"),
     "hf: config is a path": set_at("config.json", "model", "settings", "config", to="/dev/zero"),
     "hf: weights of elsewhere": set_at("config.json", "model", "settings", "weights", to="0123456789abcdef"),
+}
+ON_STARTS: dict[str, Callable[[Path], None]] = {  # runs that start from another run
+    **on_tensors("start.safetensors"),
+    "start is a pickle": replaced("start.safetensors", pickle.dumps(Pickled())),
+    "start of 64 GB": endless("start.safetensors"),
+    "start is a pipe": piped("start.safetensors"),
+    "start links to an endless device": linked("start.safetensors", "/dev/zero"),
+    "start of a role that is none": set_at("config.json", "start", "rescaled", to=ESCAPES + MARKUP),
+    "start takes another half": set_at("config.json", "start", "take", to="../../x"),
+    "start of a number": set_at("config.json", "start", to=7),
+    "start without a place": set_at("config.json", "start", "where", to=None),
+    "start with other digests": set_at("config.json", "start", "where", "sha256", to=[MARKUP, ESCAPES]),
+    "start shifted by 10^30": set_at("config.json", "start", "shift", to=10**30),
+    "phases of ten million": set_at("config.json", "phases", to=[{"trainable": "all"}] * 10**6),
+    "rank of 10^12": set_at("config.json", "rank", to={"rank": 10**12}),
+}
+ON_CHECKPOINTS: dict[str, Callable[[Path], None]] = {  # runs that were begun
+    **on_tensors("checkpoint.safetensors"),
+    "checkpoint of step 10^30": edited_tensors("checkpoint.safetensors", noting("step", 10**30)),
+    "checkpoint of step -1": edited_tensors("checkpoint.safetensors", noting("step", -1)),
+    "checkpoint of many seconds": edited_tensors("checkpoint.safetensors", noting("seconds", "x")),
+    "checkpoint of 10^400 seconds": edited_tensors("checkpoint.safetensors", noting("seconds", 10**400)),
+    "checkpoint is a pickle": replaced("checkpoint.safetensors", pickle.dumps(Pickled())),
+    "checkpoint is a pipe": piped("checkpoint.safetensors"),
+    "checkpoint links to an endless device": linked("checkpoint.safetensors", "/dev/zero"),
+    "checkpoint of 64 GB": endless("checkpoint.safetensors"),
+    "snapshots lead elsewhere": linked("snapshots", ".."),
+    "metrics lead elsewhere": linked("metrics.jsonl", "../../../outside.py"),
+}
+FIRST = "00000003-seed0.safetensors"
+ON_SNAPSHOTS: dict[str, Callable[[Path], None]] = {
+    **on_tensors("snapshots/*.safetensors"),
+    "snapshots are pickles": replaced(f"snapshots/{FIRST}", pickle.dumps(Pickled())),
+    "a snapshot of 64 GB": endless(f"snapshots/{FIRST}"),
+    "a snapshot is a pipe": piped(f"snapshots/{FIRST}"),
+    "a snapshot links to an endless device": linked(f"snapshots/{FIRST}", "/dev/zero"),
+    "a snapshot of step 10^30": added(f"snapshots/{10**30}-seed0.safetensors", b""),
+    "a snapshot of a step in other digits": added("snapshots/0000000\u00b2-seed\u00b2.safetensors", b""),
+    "snapshots link to themselves": linked("snapshots/x", "."),
+}
+ON_FILES: dict[str, Callable[[Path], None]] = {  # files in a folder of records
+    "analysis with markup": added("analyses/a.json", analysis()),
+    "analysis with a name of markup": added(f"analyses/a{MARKUP.replace('/', '')}.json", analysis()),
+    "analysis of lists": added("analyses/a.json", analysis(analyses=[1])),
+    "analysis of strange values": added("analyses/a.json", analysis(analyses={"own": {MARKUP: [10**400, None]}})),
+    "analysis nested deep": added("analyses/a.json", DEEP),
+    "analysis is a pipe": added("analyses/a.json", piped("analyses/a.json")),
+    "analysis links to an endless device": added("analyses/a.json", linked("analyses/a.json", "/dev/zero")),
+    "analysis of 64 GB": added("analyses/a.json", endless("analyses/a.json")),
+    "playground of nothing": added("playground/p.json", b'{"kind": "playground", "version": 1}'),
+    "playground with markup": added(
+        "playground/p.json",
+        json.dumps({"kind": "playground", "version": 1, "task": {"name": MARKUP + ESCAPES}}).encode(),
+    ),
+    "playground is a pipe": added("playground/p.json", piped("playground/p.json")),
+    "playground nested deep": added("playground/p.json", DEEP),
+    "bench with markup": added("bench/b.json", json.dumps({"device": MARKUP + ESCAPES, "rows": [{}]}).encode()),
+    "bench of a number": added("bench/b.json", b"7"),
+    "bench is a pipe": added("bench/b.json", piped("bench/b.json")),
+    "construction of 10^12 test items": with_construction(at("task", "settings", "test_size", to=10**12)),
+    "construction of 10^12 values": with_construction(at("task", "settings", "values", to=10**12)),
+    "construction of width 2^40": with_construction(at("model", "width", to=2**40)),
+    "construction with 10^12 copies": with_construction(at("options", to={"copies": 10**12})),
+    "construction with escapes": with_construction(at("construction", to=ESCAPES + MARKUP)),
+    "construction with odd settings": with_construction(at("task", "settings", ESCAPES + MARKUP, to=1)),
+    "construction of a list": with_construction(at("task", to=[1])),
+    "construction is a pickle": added("c.safetensors", pickle.dumps(Pickled())),
+    "construction is a pipe": added("c.safetensors", piped("c.safetensors")),
+    "construction of 64 GB": added("c.safetensors", endless("c.safetensors")),
 }
 ON_BODY_FOLDERS: dict[str, Callable[[Path], None]] = {  # what --model hf:FOLDER names
     "hf: remote code in the folder": remote_code,

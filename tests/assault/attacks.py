@@ -6,9 +6,22 @@ import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from assault.attack_list import MARKER, ON_BODY_FOLDERS, ON_BODY_RUNS, ON_RECORDS, ON_RUNS, ON_TEXTS, OTHER_ID
+from assault.attack_list import (
+    IMAGE,
+    MARKER,
+    ON_BODY_FOLDERS,
+    ON_BODY_RUNS,
+    ON_CHECKPOINTS,
+    ON_FILES,
+    ON_RECORDS,
+    ON_RUNS,
+    ON_SNAPSHOTS,
+    ON_STARTS,
+    ON_TEXTS,
+    OTHER_ID,
+)
 from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
-from assault.scenarios import COMPARE, LANGUAGE, TRAIN, Stock, clear
+from assault.scenarios import COMPARE, LANGUAGE, NEW_TASK, THAW, TINY, TRACK, TRAIN, Stock, clear
 
 KIND = "attacks"
 MOST_MEMORY = 3 * 2**30
@@ -25,6 +38,9 @@ HARMLESS = (  # to commands that do not read what is attacked
     "escapes in the device",
     "escapes in the commit",
     "escapes in the folder's name",
+    "formula in the folder's name",
+    "weights.safetensors that are not finite",
+    "loss with",
     "escapes in the corpus",
     "tokens",  # of the train split, which evaluate does not read, nor the tokenizer
     "code in the tokens",
@@ -34,6 +50,11 @@ HARMLESS = (  # to commands that do not read what is attacked
 ITEMS = "--max-pairs 3 --values 20 --vocabulary 40 --test-size 60 --batch 16 --steps 2 --warmup-steps 1"
 FROM_BODY = ["train", "needle", *ITEMS.split(), "--model", "hf:body", "--device", "cpu", "--out", "new"]
 TRAINING = ("train", "compare")  # these look for the id of what they train
+REPORT = ["report", "results", "--out", "page.html", "--files", "files"]
+READING_FILES = {
+    **{name: [REPORT] for name in ("analysis", "playground", "bench")},
+    "construction": [["construct", "results/c.safetensors"]],
+}
 LOADING = ("evaluate", "analyze", "extract", "export")
 
 
@@ -62,6 +83,14 @@ def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path
         ["export", run, "new"],
         [*TRAIN, "--out", "runs"],
         ["load", run],
+        ["curves", run],
+        ["curves", "runs", "--measure", "loss", "--figure", "curves.png"],
+        ["report", run, "--out", "page.html"],
+        ["report", "runs", "--out", "page.html", "--files", "files"],
+        ["playground", run, "--snapshots", "0", "--out", "play.html"],
+        ["train", "needle", "--from", run, *THAW, "--out", "new"],
+        ["train", "parentheses", "--body-from", run, *NEW_TASK],
+        ["train", "needle", "--embeddings-from", run, *TINY, "--steps", "2", "--out", "new"],
     ]
     compare = ["compare", "needle", *COMPARE, "--trainable", "embeddings", "--device", "cpu", "--out"]
     on_texts = [
@@ -76,9 +105,12 @@ def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path
         ["figure", "init", "--results", "sweep"],
         [*compare, "sweep"],
         [*compare, "sweep", "--markdown"],
+        ["report", "sweep", "--out", "page.html", "--files", "files"],
     ]
     for name, attack in ON_RUNS.items():
         yield name, attack, run, [each for each in on_runs if with_slow or each[0] != "export"]
+    for name, attack in ON_CHECKPOINTS.items():
+        yield name, attack, stock.only("begun/needle/*"), [[*TRAIN, "--out", "begun", "--resume"], ["show", "begun"]]
     (begun,) = stock.folder.glob("sweep/needle/*")
     for name, attack in ON_RUNS.items():  # a sweep that finds a finished run without a record
         yield f"{name}, found by a sweep", attack, str(begun.relative_to(stock.folder)), [[*compare, "sweep"]]
@@ -87,10 +119,17 @@ def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path
     for name, attack in ON_RECORDS.items():
         yield name, attack, "sweep", on_records
     if with_slow:
-        body_run = stock.body_run()
+        body_run, thawed = stock.only("body-runs/needle/*"), stock.only("thawed/needle/*")
         opening = [[word.replace(run, body_run) for word in each] for each in on_runs]
         for name, attack in ON_BODY_RUNS.items():
             yield name, attack, body_run, [each for each in opening if body_run in each and each[0] != "export"]
+        on_thawed = [["track", thawed, *TRACK], ["evaluate", thawed], ["report", thawed, "--out", "page.html"]]
+        for name, attack in (ON_RUNS | ON_SNAPSHOTS).items():
+            yield f"thawed: {name}", attack, thawed, on_thawed[:1] if name in ON_SNAPSHOTS else on_thawed
+        for name, attack in ON_STARTS.items():
+            yield f"thawed: {name}", attack, thawed, on_thawed
+        for name, attack in ON_FILES.items():
+            yield name, attack, "results", READING_FILES[name.split()[0]]
         for name, attack in ON_BODY_FOLDERS.items():
             yield name, attack, "body", [FROM_BODY]
 
@@ -98,8 +137,8 @@ def planned(stock: Stock, with_slow: bool) -> Iterator[tuple[str, Callable[[Path
 def attacked(
     name: str, attack: Callable[[Path], None], where: str, command: list[str], stock: Stock, place: Path
 ) -> Trial:
-    of_bodies = ("body", "body-runs") if name.startswith("hf:") else ()
-    stock.put(("runs", "text", "sweep", "results", *of_bodies), place)
+    special = {"hf:": ("body", "body-runs"), "thawed:": ("thawed",)}.get(name.split()[0], ())
+    stock.put(("runs", "begun", "text", "sweep", "results", *special), place)
     if "sweep/" in where:
         (place / "sweep" / "runs.jsonl").unlink()
     attack(place / where)
@@ -152,6 +191,12 @@ def failures_of(name: str, outcome: Outcome, command: str, place: Path) -> list[
     shown_controls = sorted({hex(ord(letter)) for letter in outcome.out + outcome.err if ord(letter) in CONTROLS})
     if shown_controls:
         found.append(f"control characters in the output: {' '.join(shown_controls)}")
+    for file in [*place.glob("*.html"), *place.glob("files/*.md"), *place.glob("files/*.svg")]:
+        text = file.read_text(errors="replace")
+        if IMAGE in text:
+            found.append(f"markup in {file.name}")
+        if any(ord(letter) in CONTROLS for letter in text):
+            found.append(f"control characters in {file.name}")
     outside = [path.name for path in place.parent.iterdir() if path != place]
     if outside:
         found.append(f"written outside of the folder: {outside}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
-from assault.scenarios import COMPARE, LANGUAGE, REPOSITORY, TINY, Stock, clear
+from assault.scenarios import COMPARE, CONSTRUCT, LANGUAGE, REPOSITORY, THAW, TINY, TRACK, Stock, clear
 
 KIND = "fuzz"
 MOST_MEMORY = 4 * 2**30
@@ -51,10 +51,35 @@ TEXTS += [
     "fig7",
 ]
 PATHS = [".", "..", "empty", "loop", "pipe", "null", "full", "zero", "broken.py", "task.py", "task.py:Reversal", "text"]
-PATHS += ["runs", "sweep", "note.txt", "note.txt/x", "empty/new/deep", "binary.json", "~", "a\nb", "x" * 300, "out.png"]
+PATHS += [
+    "runs",
+    "sweep",
+    "note.txt",
+    "note.txt/x",
+    "hf:body",
+    "hf:LlamaConfig",
+    "empty/new/deep",
+    "binary.json",
+    "~",
+    "a\nb",
+    "x" * 300,
+    "out.png",
+]
 EXITS = (0, 2)
 INTERRUPTED = 130
-SLOW = ("bench", "demo", "reproduce", "targets", "export", "figure", "claims")
+SLOW = (
+    "bench",
+    "demo",
+    "reproduce",
+    "targets",
+    "export",
+    "figure",
+    "claims",
+    "track",
+    "report",
+    "playground",
+    "construct",
+)
 NOT_HERE = ("executor", "address")  # a cluster has tests of its own
 
 
@@ -93,6 +118,14 @@ def valid_calls(stock: Stock) -> Iterator[tuple[str, list[str]]]:
     yield "figure", ["init", "--results", "paper", "--out", "init.png"]
     yield "results merge", ["sweep", "--results", "results"]
     yield "train", [*LANGUAGE[1:], "--out", "new"]
+    yield "curves", ["runs", "--measure", "loss", "--figure", "curves.png"]
+    yield "track", [stock.only("thawed/needle/*") if stock.with_slow else "", *TRACK, "--figure", "track.png"]
+    yield "report", [run, "sweep", "--files", "files", "--out", "page.html"]
+    yield "playground", [run, "--snapshots", "2", "--out", "play.html"]
+    yield "construct", [*CONSTRUCT[1:], "--out", "c.safetensors"]
+    yield "train", ["needle", "--from", run, *THAW, "--snapshots", "2", "--out", "new"]
+    yield "train", ["needle", "--body-from", run, *TINY, "--steps", "3", "--out", "new"]
+    yield "train", ["needle", *TINY, "--steps", "3", "--embedding-rank", "4", "--snapshots", "2", "--out", "new"]
     yield "targets", ["--seeds", "1"]
     yield "bench", ["--what", "data", "--task", "needle"]
     yield "demo", ["--out", "new"]
@@ -168,7 +201,7 @@ def furnish(place: Path) -> None:
 
 
 def one_call(name: str, words: list[str], stock: Stock, place: Path, again: str) -> Trial:
-    stock.put(("runs", "text", "sweep", "results", "paper"), place)
+    stock.put(("runs", "text", "sweep", "results", "paper", *(["thawed", "body"] if stock.with_slow else [])), place)
     furnish(place)
     outcome = call(words, place, Disturbance(most_memory=MOST_MEMORY), LIMIT_SECONDS)
     clear(place)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -22,6 +23,10 @@ TINY += words("--lr 0.01 --warmup-steps 4 --evaluate-every 20 --device cpu")
 TRAIN = ["train", "needle", *TINY, "--steps", "40", "--checkpoint-every", "4"]
 LANGUAGE = words("train language --folder text --window 16 --width 16 --steps 12 --batch 8 --device cpu")
 COMPARE = words("--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --widths 8 --seeds 2 --steps 12 --batch 16")
+THAW = words("--trainable all --steps 12 --batch 16 --lr 0.001 --warmup-steps 2 --evaluate-every 6 --device cpu")
+NEW_TASK = words("--steps 12 --batch 8 --warmup-steps 2 --test-size 40 --device cpu --out new")
+TRACK = words("--items 20 --device cpu --out track.json")
+CONSTRUCT = words("construct needle --max-pairs 2 --values 6 --vocabulary 12")
 REPOSITORY = Path(__file__).parents[2]
 # Times, machines and other things that differ between two runs of the same.
 CIRCUMSTANCES = {"seconds", "device", "versions", "commit", "source", "command", "seeds_at_once", "threads", "host"}
@@ -54,7 +59,8 @@ def scenarios(stock: "Stock", options: Options) -> list[Scenario]:
 
 
 def every_scenario(stock: "Stock") -> list[Scenario]:
-    run = str(stock.run.relative_to(stock.folder))
+    run, thaw = str(stock.run.relative_to(stock.folder)), [*THAW, "--checkpoint-every", "2"]
+    thawed = stock.only("thawed/needle/*") if stock.with_slow else ""
     figure = ("figure", "init", "--results", "paper", "--out", "init.png")
     reproduce = words("reproduce table2 --seeds 2 --device cpu --only needle --results results --runs runs")
     inside = ("--what", "variance,attention", "--figures", "figures", "--out", "inside.json")
@@ -64,6 +70,16 @@ def every_scenario(stock: "Stock") -> list[Scenario]:
         Scenario("train --overwrite", (*TRAIN, "--out", "runs", "--overwrite"), ("runs",)),
         Scenario("train --with-body", (*TRAIN, "--out", "runs", "--with-body")),
         Scenario("train --phases", ("train", "needle", *TINY, "--phases", "embeddings:16,all:16", "--out", "runs")),
+        Scenario("train --snapshots", (*TRAIN, "--out", "runs", "--snapshots", "5")),
+        Scenario("train --embedding-rank", (*TRAIN, "--out", "runs", "--embedding-rank", "4")),
+        Scenario(
+            "train --from",
+            ("train", "needle", "--from", run, *thaw, "--snapshots", "3", "--out", "new"),
+            ("runs",),
+            is_slow=True,
+        ),
+        Scenario("train --body-from", ("train", "parentheses", "--body-from", run, *NEW_TASK), ("runs",), is_slow=True),
+        Scenario("train hf:", (*TRAIN, "--model", "hf:body/config.json", "--out", "runs"), ("body",), is_slow=True),
         Scenario("train language", (*LANGUAGE, "--out", "runs"), ("text",)),
         Scenario("compare", ("compare", "needle", *COMPARE, "--device", "cpu", "--out", "sweep")),
         Scenario("reproduce", tuple(reproduce), prepare=tiny_sweep, is_slow=True),
@@ -77,6 +93,16 @@ def every_scenario(stock: "Stock") -> list[Scenario]:
         Scenario("export", ("export", run, "exported"), ("runs",), is_slow=True),
         Scenario("evaluate --errors", ("evaluate", run, "--errors", "wrong.jsonl", "--device", "cpu"), ("runs",)),
         Scenario("analyze --figures", ("analyze", run, *inside, "--device", "cpu"), ("runs",), is_slow=True),
+        Scenario("track", ("track", thawed, *TRACK, "--figure", "track.png"), ("runs", "thawed"), is_slow=True),
+        Scenario(
+            "report",
+            ("report", "runs", "results", "--files", "files", "--out", "page.html"),
+            ("runs", "results"),
+            is_slow=True,
+        ),
+        Scenario("playground", ("playground", run, "--snapshots", "3", "--out", "play.html"), ("runs",), is_slow=True),
+        Scenario("curves", ("curves", "runs", "--figure", "curves.png"), ("runs",), is_slow=True),
+        Scenario("construct", (*CONSTRUCT, "--out", "c.safetensors"), is_slow=True),
         Scenario("figure", figure, ("paper",), is_slow=True),
         Scenario("results merge", ("results", "merge", "sweep", "--results", "results"), ("sweep", "results")),
         Scenario("data", ("data", "needle", "--max-pairs", "3", "--count", "300", "--out", "items.jsonl")),
@@ -86,8 +112,8 @@ def every_scenario(stock: "Stock") -> list[Scenario]:
 class Stock:
     """Folders that trials start from: finished and stopped runs, a prepared text, records of two machines."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, with_slow: bool) -> None:
+        self.folder, self.with_slow = folder, with_slow
         folder.mkdir()
         (folder / "paper").mkdir()
         for name in ("runs.jsonl", "inside.jsonl"):
@@ -99,17 +125,24 @@ class Stock:
         self.must(*LANGUAGE, "--out", "runs")
         (self.run,) = folder.glob("runs/needle/*")
         (self.language_run,) = folder.glob("runs/language/*")
+        if with_slow:
+            self.make_rest()
         half = call([*TRAIN, "--out", "begun"], folder, Disturbance(signal.SIGKILL, at_event=40))
         assert half.code == -signal.SIGKILL, half
         assert list(folder.glob("begun/*/*/checkpoint.safetensors"))
 
-    def body_run(self) -> str:
-        """Make a folder of transformers with weights, `body`, and return a run of a random body of transformers."""
+    def make_rest(self) -> None:
+        """Make `body`, a folder of transformers with weights; a run of a random body of transformers; a thawed run."""
         made = call(["--version"], self.folder, Disturbance(prepare=save_body))
         assert made.code == 0, made
         self.must(*TRAIN, "--model", "hf:body/config.json", "--out", "body-runs")
-        (run,) = self.folder.glob("body-runs/needle/*")
-        return str(run.relative_to(self.folder))
+        thaw = ("--from", str(self.run.relative_to(self.folder)), "--snapshots", "2", "--out", "thawed")
+        self.must("train", "needle", *THAW, *thaw)
+
+    def only(self, pattern: str) -> str:
+        """Return the only folder of a pattern, from the stock's folder on."""
+        (found,) = self.folder.glob(pattern)
+        return str(found.relative_to(self.folder))
 
     def must(self, *arguments: str) -> None:
         outcome = call(arguments, self.folder)
@@ -177,6 +210,8 @@ def digest_of(path: Path) -> str:
         lines = [content] if path.suffix == ".json" else content.splitlines()
         values = (json.dumps(stripped(json.loads(line)), sort_keys=True) for line in lines)
         content = "\n".join(sorted(values)).encode()  # a population that failed is recorded later
+    if path.suffix == ".html":
+        content = re.sub(rb'"at":"[^"]*"', b"", content)  # when it was made
     if path.suffix == ".safetensors":
         content = repr(tensors_of(path)).encode()
     return hashlib.sha256(content).hexdigest()

@@ -19,7 +19,7 @@ from icecore.analysis.subspaces import Mode, Subspace, counts_up_to, shuffled_an
 from icecore.models import Model, ModelDims, Parameters
 from icecore.tasks import Batch, Task
 
-KEPT, LOST = 0.9, 0.5  # of the accuracy above chance: when enough directions are kept, when too many are removed
+KEPT, LOST = 0.9, 0.5  # shares of the accuracy above chance: enough directions are kept, too many are removed
 CONTRAST = 0.1  # the least distance between both references of a measure that can tell them apart
 
 
@@ -35,7 +35,7 @@ class Measure:
 
     @property
     def score(self) -> float | None:
-        """Return the place between the references, 0 to 1; None if they are too close to each other."""
+        """Return where the value lies between the references, from 0 to 1; None if they are too close."""
         span = self.refined - self.replaced
         if abs(span) < CONTRAST:
             return None
@@ -44,7 +44,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Setting:
-    """The items and places that all networks of a comparison share."""
+    """Test items and activations that all networks of a comparison share."""
 
     model: Model
     dims: ModelDims
@@ -60,7 +60,7 @@ class Setting:
 
     @cached_property
     def edited(self) -> tuple[str, ...]:
-        """Return the activations to edit and to exchange: the residual stream, but not after the final norm."""
+        """Return the activations to edit and exchange: the residual stream before the final norm."""
         return tuple(place for place in self.model.streams if place != "final")
 
 

@@ -43,7 +43,7 @@ def makers_of(setting: Setting) -> list[Maker]:
 
 
 def placed(name: str, numbers: list[float], causal: bool = True) -> Measure:
-    """Return a measure from its three numbers: here, of a refined and of a replaced mechanism."""
+    """Make a measure from three numbers: this network's, a refined mechanism's and a replaced one's."""
     here, refined, replaced = numbers
     return Measure(name, here, refined, replaced, causal)
 
@@ -77,7 +77,7 @@ def carry_over(pair: Pair) -> Made:
 
 
 def patches(pair: Pair) -> Made:
-    """Put activations of one network into the other, one place of the residual stream at a time."""
+    """Patch activations of one network into the other, one point of the residual stream at a time."""
     setting, before, after = pair.setting, pair.pathway.before, pair.after
     found, numbers = [], {}
     for name, into, source, own in (
@@ -114,7 +114,7 @@ def movement(pair: Pair) -> Made:
 
 
 def geometry(pair: Pair) -> Made:
-    """Compare the activations of the residual stream, averaged over its places."""
+    """Compare the activations of the residual stream, averaged over its layers."""
     places, kept = pair.setting.edited, pair.pathway.counts[0]
     here, null = (
         (

@@ -14,7 +14,7 @@ from icecore.tasks import Batch
 
 # Of ridge, times the mean eigenvalue of the features' Gram matrix.
 PENALTIES = tuple(10.0**power for power in range(-8, 3))
-HELD_OUT = 0.1  # of the training items, held out to choose the penalty
+HELD_OUT = 0.1  # share of the training items that choose the penalty
 LOGISTIC_ITERATIONS = 300
 LOGISTIC_PENALTY = 1e-6
 
@@ -80,11 +80,11 @@ def logistic_readout(
     vocabulary: int,
     train: Batch,
     test: Batch,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Readout:
     """Minimize cross-entropy, the loss that U is trained with; it is convex, so a solver finds the optimum.
 
-    `tell` is called with the number of loss evaluations so far, and the most possible.
+    `on_progress` is called with the number of loss evaluations so far, and the most possible.
     """
     most, count = LOGISTIC_ITERATIONS * 5 // 4, 0
     features, answers = features_of(model, parameters, train)
@@ -101,8 +101,8 @@ def logistic_readout(
     def closure() -> Tensor:
         nonlocal count
         count += 1
-        if tell is not None:
-            tell(min(count, most), most)
+        if on_progress is not None:
+            on_progress(min(count, most), most)
         solver.zero_grad()
         loss = F.cross_entropy(features @ weights.T, answers) + LOGISTIC_PENALTY * weights.square().sum()
         loss.backward()

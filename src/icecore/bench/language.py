@@ -55,9 +55,9 @@ class LanguageRate:
     tokens: int  # per step
     ms_per_step: float
     tokens_per_second: float
-    peak_gb: float | None  # of GPU memory
-    gflop: float  # of matrix products per step, with attention
-    product_tflops: float  # of a large product, measured in this run
+    peak_gb: float | None  # peak GPU memory
+    gflop: float  # matrix products per step, with attention
+    product_tflops: float  # rate of a large product, measured in this run
     share_of_product_rate: float
     lower_bound_ms: float  # the matrix products alone, without attention
     reference_ms: float | None  # None: out of memory

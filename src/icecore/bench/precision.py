@@ -8,7 +8,7 @@ from icecore.tasks import make_task
 from icecore.training import Precision, train
 
 WIDTHS = {16: 10, 128: 3, 512: 2, 1024: 1}  # width: number of seeds
-TRAINED_WIDTHS = (128, 16)  # of full training, which costs more
+TRAINED_WIDTHS = (128, 16)  # widths of full training, which costs more
 
 
 @dataclass(frozen=True)

@@ -77,12 +77,12 @@ class TrainRate:
     batch: int
     precision: str
     ms_per_seed_step: float
-    peak_gb: float | None  # of GPU memory
-    gflop: float  # of matrix products per step of one seed
+    peak_gb: float | None  # peak GPU memory
+    gflop: float  # matrix products per step of one seed
     lower_bound_ms: float
     reference_ms: float
     huggingface_ms: float
-    share_of_lower_bound: float  # of our time
+    share_of_lower_bound: float  # lower bound / our time
 
 
 def cases_for(

@@ -5,7 +5,6 @@ Modules that import torch are imported inside the commands, so that `icecore --h
 
 import contextlib
 import errno
-import inspect
 import os
 import sys
 import warnings
@@ -39,6 +38,7 @@ from icecore.cli import (
     track,
     train,
 )
+from icecore.cli.help import PlainCommand, PlainGroup, reflowed
 from icecore.cli.output import say_aside
 from icecore.cli.settings import TAKES_TASK_SETTINGS
 from icecore.cli.sweeps import SAID, warn
@@ -49,6 +49,7 @@ USAGE_ERROR = typer.BadParameter.__base__  # typer bundles click since 0.26 and 
 
 app = typer.Typer(
     name="icecore",
+    cls=PlainGroup,
     help="What can a random transformer already do? Freeze a random body, train only the embeddings.\n\n"
     "Start with [bold]icecore demo[/bold]. Then:\n\n"
     "icecore train needle --width 64 --init matched --steps 1000 --batch 128\n"
@@ -90,27 +91,14 @@ COMMANDS = {
 }
 
 
-def reflowed(docstring: str) -> str:
-    """Join the lines of each paragraph, so that a terminal of any width wraps them; examples keep their lines."""
-    paragraphs = inspect.cleandoc(docstring).split("\n\n")
-    return "\n\n".join(text if text.startswith("icecore ") else " ".join(text.split("\n")) for text in paragraphs)
-
-
-WITH_TASK_SETTINGS = (
-    "train",
-    "compare",
-    "evaluate",
-    "tasks",
-    "data",
-    "construct",
-)  # every setting of the task is a flag
+WITH_TASK_SETTINGS = ("train", "compare", "evaluate", "tasks", "data", "construct")  # each setting is a flag
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         settings = TAKES_TASK_SETTINGS if name in WITH_TASK_SETTINGS else None
         help_text = reflowed(function.__doc__ or "")
-        app.command(name, help=help_text, context_settings=settings, rich_help_panel=panel)(function)
-results = typer.Typer(help="Merge results of several machines.", no_args_is_help=True)
-results.command("merge")(claims.merge_command)
+        app.command(name, cls=PlainCommand, help=help_text, context_settings=settings, rich_help_panel=panel)(function)
+results = typer.Typer(cls=PlainGroup, help="Merge results of several machines.", no_args_is_help=True)
+results.command("merge", cls=PlainCommand, help=reflowed(claims.merge_command.__doc__ or ""))(claims.merge_command)
 results.callback()(lambda: None)
 app.add_typer(results, name="results", rich_help_panel=REPRODUCE)
 

@@ -49,7 +49,7 @@ def analyze_command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Measure what is inside a trained run, with the same body before training as a control.
+    """Look inside a run, with the untrained network as control.
 
     [bold]Examples[/bold]
 

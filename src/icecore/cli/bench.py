@@ -64,7 +64,7 @@ def command(
     ),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Time icecore against its references, in one run on this machine.
+    """Time training steps beside a lower bound and references.
 
     [bold]Examples[/bold]
 

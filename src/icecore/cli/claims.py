@@ -60,7 +60,7 @@ def claims_command(
         rich_help_panel=OUTPUT_PANEL,
     ),
 ) -> None:
-    """Show the paper's numbers beside ours, from stored results.
+    """Show the paper's numbers beside ours, with verdicts.
 
     [bold]Examples[/bold]
 
@@ -104,7 +104,7 @@ def merge_command(
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Merge records of other machines; skip duplicates, abort on conflict or on an id that is not its config's.
+    """Merge records of other machines; skip duplicates, abort on conflict.
 
     [bold]Examples[/bold]
 
@@ -150,7 +150,7 @@ def require_own_ids(records: "Sequence[Record]") -> None:
 
 
 def require_sound(records: "Sequence[Record]") -> None:
-    """Raise for a value that reports would skip: it would keep the right record of its run out."""
+    """Raise for a damaged value: reports would skip the record, and the correct one could not be added."""
     from icecore.store.record_schema import problem_of_record
 
     for record in records:

@@ -117,7 +117,7 @@ def command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """Compare trainable sets on one task: the unembedding, the embeddings, everything; with baselines.
+    """Compare trainable sets, widths and models on one task.
 
     [bold]Examples[/bold]
 

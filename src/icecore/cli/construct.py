@@ -35,7 +35,7 @@ def command(
     context: typer.Context,
     name: str | None = typer.Argument(
         None,
-        metavar="[NAME|FILE]",
+        metavar="NAME|FILE",
         help="modular-addition, needle, decimal-addition, parentheses; or FILE.safetensors.",
     ),
     preset: str = TASK_PRESET,
@@ -54,7 +54,7 @@ def command(
     markdown: bool = MARKDOWN,
     csv: bool = CSV,
 ) -> None:
-    """Write weights that solve a task of the paper, and check them: its constructions of appendix F.
+    """Write and check the paper's explicit weights (appendix F).
 
     [bold]Examples[/bold]
 
@@ -115,14 +115,14 @@ def all_checks(made: "Sequence[Constructed]") -> "Iterator[tuple[Constructed, Ch
 
 
 def measured(results: Path, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the measured widths of these tasks, by row; nothing, with a word, if there are no records."""
+    """Return the measured widths of these tasks, by row; empty, with a message, if there are no records."""
     from icecore.paper.appendix_f import sufficient_widths
     from icecore.paper.settings import remembered_settings
     from icecore.store import Records
 
     records = Records(results, warn)
     if not records.path.exists():
-        say_aside(f"there is no {records.path}, so no measured widths; --results names another folder")
+        say_aside(f"there is no {records.path}, so measured widths are left out; name another folder with --results")
         return {}
     with remembered_settings():
         found = sufficient_widths(records)

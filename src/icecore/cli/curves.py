@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from icecore.reporting.curves import RunCurves
 
 SHOWN = ("loss", "accuracy")  # where they were logged
-HEIGHT, WIDEST = 10, 100  # of a plot in characters
+HEIGHT, WIDEST = 10, 100  # size of a plot in characters
 
 
 def command(
-    runs: list[Path] = typer.Argument(
-        ..., metavar="RUN...", help="Runs, or folders of runs. They may still be training."
-    ),
+    runs: list[Path] = typer.Argument(..., metavar="RUN", help="Runs, or folders of runs. They may still be training."),
     measure: list[str] = typer.Option(
         [], help="What to show: loss, accuracy, test_loss, or a probe of yours. Repeatable. Default: loss and accuracy."
     ),
@@ -43,17 +41,15 @@ def command(
     csv: bool = CSV,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Show the loss and the accuracy of runs against the step; seeds are a band around their median.
+    """Plot the loss and the accuracy of runs against the step.
 
     [bold]Examples[/bold]
 
     icecore curves runs/needle/0123456789ab
-
     icecore curves runs/needle --figure needle.png
-
     icecore curves RUN --measure test_loss --csv > curve.csv
 
-    The numbers are those that the run's folder logged, so a run that is still training can be watched.
+    The line is the median over seeds, the band their range. A run that is still training can be watched.
     """
     from icecore.drawing import require_drawable, write
     from icecore.reporting.curves import MOST_DRAWN, draw_runs, measures_of
@@ -100,7 +96,7 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
 
 
 def curves_of(folder: Path) -> "RunCurves":
-    """Return a run's curves; a damaged one has none, and a warning says so."""
+    """Return a run's curves; warn and return none if it is damaged."""
     from icecore.page.runs import Setting
     from icecore.reporting.curves import RunCurves, series_of
     from icecore.training.run_folder import RunFolder, read_config

@@ -40,7 +40,7 @@ def command(
     seed: int = typer.Option(0, help="Seed of sampled training items."),
     out: Path | None = typer.Option(None, help="Write to this file. Default: standard output."),
 ) -> None:
-    """Write a task's items as JSON lines {"prompt": [...], "answer": [...]}, without padding.
+    """Write a task's items as JSON lines.
 
     [bold]Examples[/bold]
 
@@ -48,8 +48,8 @@ def command(
     icecore data needle --max-pairs 4 --count 10
     icecore data needle --split train --count 100000 --out train.jsonl
 
-    With the preset released, the test items are exactly the authors', in their order. Every setting of the task is a
-    flag; icecore tasks TASK lists them.
+    A line is {"prompt": [...], "answer": [...]}, token ids without padding. With the preset released, the test items
+    are exactly the authors', in their order. Every setting of the task is a flag; icecore tasks TASK lists them.
     """
     from icecore.process import configure_process
     from icecore.store import write_whole

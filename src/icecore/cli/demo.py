@@ -23,7 +23,7 @@ def command(
     csv: bool = CSV,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Compare a frozen random transformer with a fully trained one on four small tasks.
+    """Compare a frozen transformer with a trained one on four tasks.
 
     [bold]Examples[/bold]
 

@@ -37,7 +37,7 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Load a saved run, regenerate and check its frozen body, and measure test accuracy.
+    """Measure a run's test accuracy again, and list its errors.
 
     [bold]Examples[/bold]
 
@@ -120,7 +120,7 @@ def words_of(task: "Task") -> Words:
 def write_errors(
     stream: IO[str], seeds: Sequence[int], task: "Task", test: "Batch", wrong: "Tensor", predictions: "Tensor"
 ) -> None:
-    """Write one line for every wrong item of every seed: as tokens, and in words where the task has a notation."""
+    """Write a line per wrong item and seed: as tokens, and in words if the task has a notation."""
     import json
 
     from icecore.tasks import Task

@@ -17,16 +17,20 @@ class Library(StrEnum):
 def command(
     run: Path = RUN,
     folder: Path = typer.Argument(..., metavar="DIR", help="Where to write the model."),
-    format: Library = typer.Option(Library.huggingface, help="huggingface: a GPT2LMHeadModel."),
+    format: Library = typer.Option(
+        Library.huggingface, help="huggingface: a GPT2LMHeadModel, LlamaForCausalLM or MambaForCausalLM."
+    ),
     seed: int | None = typer.Option(None, help="Which seed. Default: the run's first."),
     trust: bool = TRUST,
 ) -> None:
-    """Write one seed as a model that AutoModelForCausalLM.from_pretrained(DIR) loads.
+    """Write one seed as a model of Hugging Face transformers.
 
     [bold]Examples[/bold]
 
     icecore export runs/needle/0123456789ab needle-gpt2
     icecore export RUN DIR --seed 3
+
+    AutoModelForCausalLM.from_pretrained(DIR) loads it.
     """
     import safetensors
     import torch

@@ -19,7 +19,7 @@ def command(
     ),
     trust: bool = TRUST,
 ) -> None:
-    """Copy some seeds of a finished run into a new run, which every command can load.
+    """Copy some seeds of a run into a new run.
 
     [bold]Examples[/bold]
 

@@ -20,7 +20,7 @@ def figure_command(
     results: Path | None = RESULTS,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Draw a figure from stored results: medians as lines, one dash per seed.
+    """Draw a figure of the paper from stored results.
 
     [bold]Examples[/bold]
 
@@ -28,8 +28,8 @@ def figure_command(
     icecore figure fig7 --out fig7.pdf --out fig7.png
     icecore figure init --scale laptop --out figures
 
-    Nothing is trained; icecore reproduce NAME --scale paper trains (table3 for capacity). The file extension sets the
-    format. fig8 shows all presets.
+    Lines are medians, dashes are seeds. Nothing is trained; icecore reproduce NAME --scale paper trains (table3 for
+    capacity). The file extension sets the format. fig8 shows all presets.
     """
     from icecore.errors import InputError
     from icecore.paper import FIGURES, evidence_of

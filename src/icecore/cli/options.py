@@ -25,7 +25,9 @@ GAIN = typer.Option(None, help="Factor on the initial matrices of the body.", ri
 POSITION_INIT = typer.Option(
     None, help="Initial position embeddings: normal or sinusoidal.", rich_help_panel=MODEL_PANEL
 )
-POSITIONS = typer.Option(None, help="Position embeddings. Default: the scripts'.", rich_help_panel=MODEL_PANEL)
+POSITIONS = typer.Option(
+    None, help="Number of position embeddings. Default: the scripts'.", rich_help_panel=MODEL_PANEL
+)
 
 STEPS = typer.Option(None, help="Training steps. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
 BATCH = typer.Option(None, help="Items per step. Default: the preset's.", rich_help_panel=TRAINING_PANEL)
@@ -40,7 +42,7 @@ CLIP = typer.Option(None, help="Clip each seed's gradient to this norm. Default:
 EMBEDDING_RANK = typer.Option(
     None,
     min=1,
-    help="Limit the rank of the embeddings: E = A P, where A has so many columns.",
+    help="Rank of the embeddings: E = A P, where A has this many columns.",
     rich_help_panel=MODEL_PANEL,
 )
 RANK_BASIS = typer.Option(

@@ -21,7 +21,7 @@ PAGES, DATA = (".html", ".htm"), ".json"
 def command(
     runs: list[Path] = typer.Argument(
         None,
-        metavar="[RUN]...",
+        metavar="RUN",
         help=f"Runs' folders. Default: needle, parentheses and modular addition, trained first, in {DEMO}.",
         show_default=False,
     ),
@@ -46,19 +46,20 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Write a page in which small runs compute: move through their training, type prompts, exchange their bodies.
+    """Write a page in which small runs compute.
 
     [bold]Examples[/bold]
 
-    icecore playground                       # three small runs, in about five minutes on two cores
-
+    icecore playground --out three.html
     icecore playground runs/needle/0123456789ab
-
     icecore playground RUN --snapshots 40 --out needle.html
 
-    The page draws the frozen body from its seed and holds the embeddings in 16 bits, so it is small and can be sent as
-    a file. It shows the probabilities of the next token, attention and embeddings, and computes the accuracy on test
-    items, also with the embeddings around another random body. For transformers of width 128 or so.
+    Without RUN, three small runs are trained first, in about five minutes on two cores.
+
+    On the page, move through the training, type prompts and exchange the body. The page draws the frozen body from its
+    seed and holds the embeddings in 16 bits, so it is small. It shows the probabilities of the next token, attention
+    and embeddings, and computes the accuracy on test items, also with the embeddings around another random body. For
+    transformers of width 128 or so.
     """
     from icecore.page.document import page_html
     from icecore.page.playground import PlaygroundOptions

@@ -36,13 +36,15 @@ def command(
     overwrite: bool = typer.Option(False, "--overwrite", help="Start again, even if the folder holds another text."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Prepare a text for language modeling: train a tokenizer, write the tokens of both splits and a manifest.
+    """Prepare a text for language modeling.
 
     [bold]Examples[/bold]
 
     icecore prepare stories --out stories
     icecore train language --folder stories --window 64 --width 64 --steps 600
     icecore prepare mine --from my_texts --vocabulary 4000
+
+    The folder gets a tokenizer, the tokens of both splits and a manifest.
 
     Files: .txt with <|endoftext|> between documents; .json, a list of texts or of records with a field text or story;
     .jsonl, one text or record per line; .parquet with such a column. Parquet and hub need

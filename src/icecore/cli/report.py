@@ -17,7 +17,7 @@ MIB = 2**20
 def command(
     sources: list[Path] = typer.Argument(
         None,
-        metavar="[RUN|RESULTS]...",
+        metavar="RUN|RESULTS",
         help="Runs, folders of runs or of records, and JSON files of icecore analyze. Default: results/ and runs/.",
         show_default=False,
     ),
@@ -38,14 +38,12 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Write one self-contained HTML page: verdicts, tables, figures, runs, curves, what is inside.
+    """Write one HTML page of results, runs, curves and analyses.
 
     [bold]Examples[/bold]
 
     icecore report
-
     icecore report results --out paper.html --files figures
-
     icecore report runs/needle/0123456789ab --title "Needle, width 64" --out needle.html
 
     The page requests nothing from a network, so it can be sent as a file. Its plots show values under the pointer, hide
@@ -78,7 +76,7 @@ def command(
 
 
 def show(data: dict, out: Path, size: int, files: list[Path], json: bool) -> None:
-    """Say what the page holds."""
+    """Print what the page contains."""
     claims = {part["scale"]: judged_in(part) for part in data["parts"]}
     runs = sum(len(setting["runs"]) for setting in data["settings"].values())
     if json:

@@ -92,7 +92,7 @@ def reproduce_command(
     csv: bool = CSV,
     grid: bool = GRID,
 ) -> None:
-    """Train the missing runs of the paper's tables and figures, and show the paper's numbers beside ours.
+    """Train the missing runs of the paper's tables and figures.
 
     [bold]Examples[/bold]
 
@@ -197,7 +197,7 @@ def with_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list
         say_aside(f"the stories that come with icecore are prepared in {folder}")
     elif in_need and list(names) == ["all"]:
         warn(
-            f"{' and '.join(in_need)} are left out: there is no {folder}; make it with icecore prepare, or give --text"
+            f"without {folder}, these are left out: {', '.join(in_need)}; make it with icecore prepare, or give --text"
         )
         return [name for name in wanted if name not in in_need]
     return wanted

@@ -42,10 +42,10 @@ def report(run: "TrainedRun", json: bool) -> None:
 
 
 def state_of(config: "RunConfig") -> str:
-    """Return how much the last token of a sequence reads of those before it."""
+    """Describe the size of a sequence's state, which the last token reads."""
     before = config.task.max_length - 1
     size = config.model.state_size(before)
-    return "" if size is None else f"; a state of {size:,} numbers after {counted(before, 'token')}"
+    return "" if size is None else f"; state size {size:,} after {counted(before, 'token')}"
 
 
 def show_probes(run: "TrainedRun") -> None:

@@ -31,7 +31,7 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Continue a prompt with a run of the task language.
+    """Continue a prompt with a language model.
 
     [bold]Examples[/bold]
 

@@ -18,14 +18,14 @@ def command(
     run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or a folder of runs to list."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Show a run's config, progress and result; or list the runs in a folder.
+    """Show a run's settings and result, or list a folder of runs.
 
     [bold]Examples[/bold]
 
     icecore show runs/needle/0123456789ab
     icecore show runs
 
-    The list shows a setting where a run is not like most runs of its task and model.
+    The list shows the settings in which a run differs from most runs of its task and model.
     """
     from icecore.training.run_folder import RunFolder
     from icecore.training.stored_config import CONFIG, read_config
@@ -36,7 +36,7 @@ def command(
         list_runs(run, below, json)
         return
     folder.remove_leftovers()
-    require(folder.is_begun, f"{run} is no run: it has no {CONFIG}")
+    require(folder.is_begun, f"{run} is not a run: it has no {CONFIG}")
     config, rows = read_config(run), list(folder.metrics())
     result = folder.result() if folder.is_complete else None
     if json:
@@ -92,7 +92,7 @@ def config_lines(config: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def start_in_words(start: Mapping[str, Any]) -> str:
-    """Say which run a run starts from, and with what of it."""
+    """Describe the run that a run starts from, and what was taken."""
     where = start.get("where", {})
     shift, words = start.get("shift", 0), {"all": "all parameters", "embeddings": "the embeddings", "body": "the body"}
     pairs = f", seed s from seed s - {shift}" if shift else ""
@@ -166,7 +166,7 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
     ]
     title = f"{counted(len(rows), 'run')} in {folder}"
     if any(unusual):
-        title += "; settings: where a run is not like most runs of its task and model"
+        title += "; below a run: settings that most runs do not have"
     left = ("run", "model", "trained", "settings")
     print_table(Table(title, headings, cells, left, wraps=("settings",)))
 

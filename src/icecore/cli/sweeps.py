@@ -23,7 +23,7 @@ class ScaleName(StrEnum):
     laptop = "laptop"
 
 
-NAMES = typer.Argument(None, metavar="NAME...", help="Tables and figures, or all. See: icecore reproduce --list.")
+NAMES = typer.Argument(None, metavar="NAME", help="Tables and figures, or all. See: icecore reproduce --list.")
 SCALE = typer.Option(ScaleName.laptop, help="paper: the paper's own size. laptop: the same claims on two cores.")
 PRESET = typer.Option(
     "released",
@@ -34,7 +34,10 @@ PRESET = typer.Option(
 RESULTS = typer.Option(None, help="Folder of the records. Default: results; for laptop, runs.")
 MOST_SEEDS = 10_000  # per cell
 DEFAULT_RESULTS = {ScaleName.paper: Path("results"), ScaleName.laptop: Path("runs")}
-REPRODUCE = "icecore reproduce makes it, or --results names another"
+WAYS_OUT = {
+    ScaleName.paper: "run this in icecore's repository, or name a folder with --results",
+    ScaleName.laptop: "icecore reproduce makes it, or name a folder with --results",
+}
 GRID = typer.Option(
     False,
     "--grid",
@@ -55,10 +58,9 @@ def require_results(folder: Path, scale: ScaleName) -> None:
     from icecore.store import INSIDE
     from icecore.store.records import NAME
 
-    way_out = "it is in icecore's repository; --results names another" if scale is ScaleName.paper else REPRODUCE
-    require(folder.is_dir(), f"there is no {folder}/ here; {way_out}")
+    require(folder.is_dir(), f"there is no {folder}/ here; {WAYS_OUT[scale]}")
     has_records = any((folder / name).exists() for name in (NAME, INSIDE))
-    require(has_records, f"there are no records in {folder}: {folder / NAME} is missing; {way_out}")
+    require(has_records, f"there are no records in {folder}: {folder / NAME} is missing; {WAYS_OUT[scale]}")
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:

@@ -17,15 +17,16 @@ def command(
     items: int = typer.Option(1_000, min=2, help="Random inputs to measure on."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Measure the targets of circuit imitation, for each reading of their initialization.
+    """Measure the targets of circuit imitation.
 
     [bold]Examples[/bold]
 
     icecore targets
     icecore targets --width 64 --width 128 --items 200
 
-    In nats: the entropy of the output, the KL divergence between the outputs of two inputs, and the KL divergence of
-    two constant answers, the uniform one and the target's mean output.
+    One row per width and reading of the targets' initialization. In nats: the entropy of the output, the KL
+    divergence between the outputs of two inputs, and that of two constant answers, the uniform one and the target's
+    mean output.
     """
     from icecore.paper.fig6 import TARGET_WIDTHS
     from icecore.tasks import Imitation

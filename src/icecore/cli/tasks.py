@@ -25,7 +25,7 @@ def command(
     ),
     json: bool = JSON_OPTION,
 ) -> None:
-    """List the tasks with their presets and baselines; or show, or check, one task.
+    """List the tasks with their baselines; show or check one.
 
     [bold]Examples[/bold]
 

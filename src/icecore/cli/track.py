@@ -31,7 +31,7 @@ def command(
     trust: bool = TRUST,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Say whether training the body refined or replaced what the embeddings had made of it.
+    """Tell whether training the body refined or replaced a mechanism.
 
     [bold]Examples[/bold]
 

@@ -147,7 +147,7 @@ def command(
     snapshots: int | None = typer.Option(
         None,
         min=1,
-        help="Save the weights so many times per phase, closer together at its beginning, for icecore track.",
+        help="Save the weights this many times per phase, more often at its start, for icecore track.",
         rich_help_panel=RUN_PANEL,
     ),
     probe: list[str] = typer.Option(
@@ -159,7 +159,7 @@ def command(
     log: list[str] = LOG,
     json: bool = JSON_OPTION,
 ) -> None:
-    """Train the named parts of a model and freeze the rest; save the run; report test accuracy beside the baselines.
+    """Train parts of a model, freeze the rest, and save the run.
 
     [bold]Examples[/bold]
 
@@ -169,8 +169,8 @@ def command(
     icecore train needle --from RUN --trainable all
     icecore train needle --embedding-rank 16 --rank-basis learned
 
-    Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU with
-    bit-identical results; a complete run is shown, not repeated. To split every batch over several GPUs:
+    Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU to the same
+    bits; a complete run is shown, not repeated. To split every batch over several GPUs:
     torchrun --nproc-per-node 8 -m icecore train needle (tested on CPUs only).
     """
     from icecore.models import is_shipped

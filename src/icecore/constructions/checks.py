@@ -13,7 +13,7 @@ from icecore.tasks.finite import PairTask, encode_pairs
 from icecore.tasks.plain import PlainTask
 
 PRECISIONS = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
-MOST_INPUTS = 200_000  # that are all checked; a larger task is checked at its small size
+MOST_INPUTS = 200_000  # check every input up to this number; a larger task is checked at its small size
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Check:
 
     construction: str
     items_of: str
-    settings: str  # of the task, where it is the small one
+    settings: str  # settings of the small task, if it was checked
     items: int
     wrong: dict[str, int]
 

@@ -89,7 +89,7 @@ class Circuit:
         self.body[f"{name}.bias"][row] = factor * reading[-1]
 
     def gain(self, length: float) -> float:
-        """Return what layer norm divides a stream of this length by."""
+        """Return the divisor of layer norm for a residual stream of this norm."""
         return math.sqrt(length**2 / self.width + NORM_EPSILON)
 
     def parameters(self) -> dict[str, Tensor]:

@@ -10,9 +10,9 @@ from icecore.tasks.decimal_addition import EQUALS, FIRST_ANSWER_DIGIT, PADDING, 
 
 DIRECTIONS = ("sum", "token_rest", "place_cosine", "place_sine", "end", "place_rest", "one")
 STOPPED = -40.0  # the sum at a stop: lower than any sum, so that padding follows
-TOKEN_LENGTH = 41.0  # of a token in `sum` and `token_rest`, the same for all, so that layer norm divides by a constant
+TOKEN_LENGTH = 41.0  # norm of every token in `sum` and `token_rest`: equal, so that layer norm divides by a constant
 PROMPT, ANSWER, LAST_DIGIT, LAST = -2.0, -1.0, 0.0, 1.0  # positions in the direction `end`
-PLACE_LENGTH = math.sqrt(5)  # of a position: 1 on the circle, up to 2 in `end`
+PLACE_LENGTH = math.sqrt(5)  # norm of a position: 1 on the circle, up to 2 in `end`
 LENGTH = math.sqrt(TOKEN_LENGTH**2 + PLACE_LENGTH**2 + 1)
 CARRY, CARRY_MARGIN = 9.45, 0.45  # a sum is at most 9.0 without a carry, and at least 9.9 with one
 SHARP = 8.0  # gelu(-8) is 0 in float64

@@ -13,7 +13,7 @@ from torch import Tensor
 from icecore.constructions.registry import CONSTRUCTIONS, Construction, construction_of
 from icecore.errors import InputError, require
 from icecore.models import ModelDims, Transformer
-from icecore.store.tensors import load_tensors, save_tensors, shapes_of
+from icecore.store.tensors import load_weights, save_tensors, shapes_of
 from icecore.tasks import Batch, ModularAddition, Task, make_task
 from icecore.training.identity import settings_of
 from icecore.training.run import checked_task
@@ -90,7 +90,7 @@ def load_construction(path: Path | str) -> Constructed:
     """Return the weights that `save` wrote, and their task and model."""
     path = Path(path)
     shapes = shapes_of(path)
-    tensors, notes = load_tensors(path)
+    tensors, notes = load_weights(path)
     require(notes.get("format") == FORMAT, f"{path} holds no construction; icecore construct --out FILE writes one")
     construction = CONSTRUCTIONS.get(str(notes.get("construction")))
     try:

@@ -9,7 +9,7 @@ from icecore.errors import require
 from icecore.tasks import Item, ModularAddition
 
 COPIES = 3  # SOURCE: appendix F, against pairs that are opposite on one circle
-RADIUS = 100.0  # of the circles, so that layer norm's epsilon does not matter
+RADIUS = 100.0  # radius of the circles; large, so that layer norm's epsilon does not matter
 DIRECTIONS = 5  # in which a circle is read, to double its angle
 READ = 0.25  # small enough for gelu's even part to be nearly a square
 LOUD = 1e6  # the doubled angle against the circles it is added to

@@ -122,7 +122,7 @@ class Model(abc.ABC):
         return ()
 
     def state_size(self, _tokens: int, /) -> int | None:
-        """Return how many numbers a sequence's next token reads of those before it, after so many; None: unknown."""
+        """Return the size of a sequence's state after this many tokens, in numbers; None if unknown."""
         return None
 
     @property

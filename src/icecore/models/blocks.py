@@ -54,7 +54,7 @@ class GatedBlocks(Model):
 
     @property
     def mlp_width(self) -> int:
-        """Return 8/3 of the width, in eights: three matrices then have the size of GPT-2's two."""
+        """Return 8/3 of the width, a multiple of 8: three matrices then have the size of GPT-2's two."""
         return 8 * math.ceil(self.width / 3)
 
     @abc.abstractmethod

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError, require
+from icecore.errors import InputError, in_one_line, require
 from icecore.models.base import Model, ModelDims, Parameters, ParameterSpec, initialize, settings_of_model
 from icecore.models.hf import HuggingFace, require_plain_logits
 from icecore.user_code import load_class, reraise_user_error
@@ -80,6 +80,8 @@ def require_model(model: Model, dims: ModelDims, length: int, may_look_ahead: bo
     name = type(model).__name__
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(dims.vocab_size, (ROWS, min(length, MOST_TOKENS)), generator=generator)
+    if isinstance(model, HuggingFace):
+        require_network_runs(model, dims, tokens)
     with reraise_user_error(f"{name} failed before training"), torch.no_grad():
         require_same_initialization(model, model, dims)
         parameters: Parameters = any_parameters(model, dims, generator)
@@ -97,6 +99,20 @@ def require_model(model: Model, dims: ModelDims, length: int, may_look_ahead: bo
         ):
             stacked = {key: torch.stack([value, value]).requires_grad_() for key, value in parameters.items()}
             torch.func.vmap(lambda one: model.logits(one, tokens))(stacked).sum().backward()
+
+
+def require_network_runs(model: HuggingFace, dims: ModelDims, tokens: Tensor) -> None:
+    """Raise unless transformers can run the network at its sizes, some of which its class may not fit together."""
+    try:
+        with torch.no_grad():
+            model.logits(initialize(model, dims, 0), tokens)
+    except InputError:
+        raise
+    except Exception as error:  # whatever the network's own code raises
+        raise InputError(
+            f"transformers' {model.architecture} does not run at these sizes ({in_one_line(error)}); take other sizes, "
+            "or write a config.json, and give hf: and its folder"
+        ) from None
 
 
 def require_memory_of_the_past(model: Model, parameters: Parameters, tokens: Tensor, dims: ModelDims) -> None:

@@ -13,7 +13,7 @@ from icecore.models.base import Hook, Parameters, ParameterSpec, same_forward_pa
 from icecore.models.blocks import GatedBlocks, causal_mask, linear, rms_norm
 from icecore.models.linear_attention import Heads
 
-NORM_EPSILON = 1e-6  # of keys and queries
+NORM_EPSILON = 1e-6  # epsilon of the norms of keys and queries
 
 if TYPE_CHECKING:
     from icecore.models.engines import Engine

@@ -16,7 +16,7 @@ from icecore.models.initializers import Initializer, Normal, Uniform
 if TYPE_CHECKING:
     from icecore.models.engines import Engine
 
-PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
+PARTS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # one layer's, in PyTorch's order
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,19 +22,21 @@ UNSAID = ("transformers_version", "_name_or_path", "architectures", "dtype", "us
 SIZES = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
 OF_TASK = ("vocab_size", "max_position_embeddings")  # set by the task, unless the config says them
 COUNTED = ("layer", "block", "depth", "expert", "codebook", "label")  # in keys of numbers of modules
+NOT_COUNTED = ("size", "dim")  # in keys of widths, such as shared_expert_intermediate_size
 MOST_COUNTED = MOST_OF_MODEL["layers"]  # more are made for minutes, before their size is known
+NOT_CAUSAL = "not of a causal language model: choose one, such as LlamaConfig"
 REMOTE = ("auto_map",)  # names code to download
 
 
 def offline_transformers() -> Any:
-    """Import transformers, which then asks the network for nothing, not for kernels either."""
+    """Import transformers in offline mode: it downloads nothing, kernels included."""
     os.environ["HF_HUB_OFFLINE"], os.environ["USE_HUB_KERNELS"] = "1", "NO"
     return import_transformers()
 
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """Keep the network out while the block runs, also if the user imported transformers before."""
+    """Block network access within the block, even if transformers was imported before."""
     import huggingface_hub.constants as constants
 
     before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
@@ -45,7 +48,7 @@ def offline() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' bars and tables off the screen while the block runs."""
+    """Silence transformers' progress bars and tables within the block."""
     from transformers.utils import logging
 
     had_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
@@ -108,6 +111,7 @@ def of_class(name: str, sizes: dict[str, int]) -> dict[str, Any]:
     configs = auto.configuration_auto.CONFIG_MAPPING_NAMES
     known = [configs[kind] for kind in auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if kind in configs]
     if name not in known:
+        require(not hasattr(transformers, name), f"{name} is {NOT_CAUSAL}")
         raise unknown_name("causal language model of transformers", name, known)
     made, usual = getattr(transformers, name), getattr(transformers, name)()
     sizes = {key: size for key, size in sizes.items() if hasattr(usual, key) or key in usual.attribute_map}
@@ -122,10 +126,14 @@ def of_class(name: str, sizes: dict[str, int]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in not_said(config)}
 
 
+MLP_SIZES = ("intermediate_size", "ffn_dim", "dff")  # endings of keys
+
+
 def following(usual: Any, sizes: dict[str, int]) -> dict[str, int]:
-    """Return sizes that keep their ratio to width or heads: of the MLP, of shared keys, of Mamba-2's heads."""
+    """Return sizes that keep their ratio to width or heads: of the MLP, of shared keys, of heads."""
     if not sizes:
         return {}
+    said = usual.to_dict()
     width, heads = (sizes.get(SIZES[name], getattr(usual, SIZES[name], None)) for name in ("width", "heads"))
     found = {}
 
@@ -134,17 +142,24 @@ def following(usual: Any, sizes: dict[str, int]) -> dict[str, int]:
         if isinstance(before, int) and isinstance(whole, int) and now is not None:
             found[key] = max(1, before * now // whole)
 
-    scale("intermediate_size", "hidden_size")
+    for key in said:
+        if key.endswith(MLP_SIZES):
+            scale(key, "hidden_size")
     scale("num_key_value_heads", "num_attention_heads")
     shared = found.get("num_key_value_heads")
-    if shared is not None and heads % shared:
+    if isinstance(heads, int) and "num_key_value_heads" in said and (shared is None or heads % shared):
         found["num_key_value_heads"] = heads
-    if isinstance(width, int) and isinstance(heads, int) and isinstance(getattr(usual, "head_dim", None), int):
+    # Some configs derive the size of a head.
+    has_heads = isinstance(said.get("head_dim"), int) and "qk_rope_head_dim" not in said
+    if has_heads and isinstance(width, int) and isinstance(heads, int):
         found["head_dim"] = max(1, width // heads)
-    if {"num_heads", "head_dim", "expand"} <= usual.to_dict().keys() and "hidden_size" in sizes:  # Mamba-2
+    if isinstance(said.get("rotary_dim"), int) and isinstance(width, int) and isinstance(heads, int):  # GPT-J
+        found["rotary_dim"] = min(said["rotary_dim"], width // heads)
+    if {"num_heads", "head_dim", "expand"} <= said.keys() and "hidden_size" in sizes:  # Mamba-2
         inner = sizes["hidden_size"] * usual.expand
         found["head_dim"] = min(usual.head_dim, inner)
         found["num_heads"] = inner // found["head_dim"]
+        found["n_groups"] = math.gcd(usual.n_groups, found["num_heads"])
     return found
 
 
@@ -158,7 +173,7 @@ def config_from(values: dict[str, Any]) -> Any:
     made = transformers.CONFIG_MAPPING[kind]
     require(
         made in transformers.AutoModelForCausalLM._model_mapping,
-        f"{made.__name__} is not of a causal language model: choose one, such as LlamaConfig",
+        f"{made.__name__} is {NOT_CAUSAL}",
     )
     require_counts(values)
     require(
@@ -175,9 +190,10 @@ def config_from(values: dict[str, Any]) -> Any:
 
 
 def require_counts(values: Any) -> None:
-    """Raise for a config with so many layers or labels that making them would take minutes."""
+    """Raise for a config with too many layers or labels, which would take minutes to build."""
     for key, value in values.items() if isinstance(values, dict) else ():
         is_count = type(value) is int and any(word in key for word in COUNTED)
+        is_count = is_count and not any(word in key for word in NOT_COUNTED)
         require(
             not is_count or value <= MOST_COUNTED,
             f"the config has {key} {value}, and a body has at most {MOST_COUNTED:,}: lower it in config.json",
@@ -218,7 +234,7 @@ def digest_of(files: list[Path]) -> str:
 
 
 def tensors_in(files: list[Path]) -> dict[str, Tensor]:
-    """Return the tensors of all files. An index beside them is not read: it may lead out of the folder."""
+    """Return the tensors of all files. Index files are ignored: they may point outside the folder."""
     found: dict[str, Tensor] = {}
     for path in files:
         with opened(path) as file:

@@ -18,7 +18,7 @@ from icecore.models.mamba import time_step_bias
 if TYPE_CHECKING:
     from icecore.models.engines import Engine
 
-RANK = 16  # of GLA's map from tokens to gates
+RANK = 16  # rank of GLA's map from tokens to gates
 TEMPERATURE = 16  # GLA divides its log gates by this
 CHUNK = 8  # tokens whose channel-wise decays are computed pair by pair
 

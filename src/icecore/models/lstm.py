@@ -15,7 +15,7 @@ from icecore.models.initializers import Uniform
 if TYPE_CHECKING:
     from icecore.models.engines import Engine
 
-LAYER_PARAMETERS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # of a layer, in PyTorch's order
+LAYER_PARAMETERS = ("input.weight", "hidden.weight", "input.bias", "hidden.bias")  # one layer's, in PyTorch's order
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NORM_EPSILON = 1e-5  # SOURCE: MambaConfig
 BASE_STD = 0.1  # SOURCE: MambaConfig.initializer_range
-KERNEL = 4  # of the convolution
+KERNEL = 4  # tokens that the convolution reads
 SHORTEST, LONGEST = 0.001, 0.1  # initial time steps
 
 

@@ -60,7 +60,7 @@ def continuations(
     positions: int,
     end_token: int,
 ) -> Iterator[list[int | None]]:
-    """Yield at each step the next token of `count` continuations of the prompt; None where one has ended.
+    """Yield per step the next token of each of `count` continuations; None for those that have ended.
 
     A continuation ends with the end token, after `tokens` tokens, or when the next one would need a position beyond
     `positions`. Each has its own random stream.

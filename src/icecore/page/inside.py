@@ -34,7 +34,7 @@ def stored_part(paths: Sequence[Path], named: Sequence[Path], warn: Warn) -> lis
 
 
 def measured_part(path: Path, trust: bool, on_progress: OnProgress) -> dict[str, Any]:
-    """Measure what fits a run, for its first seed."""
+    """Run the analyses that fit a run, for its first seed."""
     from icecore.reporting.inside import AnalysisContext, AnalysisOptions, AnalyzedRun, analyze_run, chosen
     from icecore.store import provenance
     from icecore.training import RunFolder, device_name, pick_device

@@ -10,7 +10,7 @@ from icecore.page.runs import Setting
 from icecore.reporting.figures.widths import Point, chart_widths
 
 NO_WIDTH = "runs"  # the column of bodies without a width
-MOST_PANELS = 12  # of a chart; with more tasks than that, the table alone
+MOST_PANELS = 12  # panels per chart; more tasks get the table alone
 
 
 def own_part(settings: Mapping[str, Setting]) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def with_preset(experiment: Experiment, evidence: Evidence, preset: str) -> dict
 
 
 def claim_json(claim: Claim, settings: dict[str, str]) -> dict[str, Any]:
-    """Return what the page shows of a claim; one that was not run has its place, the paper's number and its note."""
+    """Return a claim as the page shows it; of one that was not run, its position, the paper's number and its note."""
     texts: dict[str, Any] = dict(zip(SHOWN, row_of(claim)[2:], strict=False))
     texts.pop("n")
     shown = {

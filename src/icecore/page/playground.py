@@ -24,7 +24,7 @@ from icecore.tasks.base import has_long_answers
 from icecore.tasks.lazy import strongest_lazy_rule
 from icecore.training import RunConfig, TrainedRun, index_of, load
 
-MOST_BYTES = 12 * 2**20  # of the weights, which become a third more as text
+MOST_BYTES = 12 * 2**20  # bytes of weights; base64 adds a third
 MOST_SETS = 4  # seeds whose trained parameters are kept
 CIRCUMSTANCES = ("command", "commit", "device", "seconds", "torch")
 
@@ -33,8 +33,8 @@ CIRCUMSTANCES = ("command", "commit", "device", "seconds", "torch")
 class PlaygroundOptions:
     snapshots: int = 20  # at most, beside the one before training; 0 keeps only that and the last
     may_train: bool = True  # one seed again, if the run saved no snapshots
-    items: int = 100  # of the test set
-    seed: int | None = None  # whose training is watched; default: the run's first
+    items: int = 100  # number of test items
+    seed: int | None = None  # seed to watch; default: the run's first
 
 
 def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_training: OnTraining) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_traini
 
 
 def is_playable(config: RunConfig) -> bool:
-    """Tell whether the page can compute a run's model, and holds its weights."""
+    """Tell whether the page can compute a run's model and hold its weights."""
     try:
         require_playable(config)
     except InputError:
@@ -119,7 +119,7 @@ def made_of(run: TrainedRun) -> dict[str, Any]:
 
 
 def shared(each: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
-    """Return how a parameter is drawn again if that works for every seed."""
+    """Return how a page regenerates a parameter, or None if it cannot for some seed."""
     return each[0] if all(one is not None for one in each) else None
 
 

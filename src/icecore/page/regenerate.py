@@ -1,4 +1,4 @@
-"""Parameters that a page draws again from their seed, as torch does on a CPU: the body is a seed.
+"""Parameters that a page regenerates from their seed, as torch does on a CPU.
 
 SOURCE: torch's `normal_` for 16 and more values: 24 bits of each Mersenne Twister output make a uniform number; blocks
 of 16 become normal by Box and Muller's transform, and a last, incomplete block is drawn anew. Here it is the plain
@@ -16,7 +16,7 @@ from icecore.models.initializers import Constant, Normal
 from icecore.seeding import derive_seed
 
 BLOCK = 16
-AGREES = 1e-4  # of the standard deviation: torch approximates logarithms and cosines in float32
+AGREES = 1e-4  # in standard deviations: torch approximates logarithms and cosines in float32
 
 
 def normal_values(count: int, seed: int) -> NDArray[np.float64]:
@@ -41,7 +41,7 @@ def box_muller(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def drawn_again(spec: ParameterSpec, name: str, seed: int, value: Tensor) -> dict[str, float] | None:
-    """Return how a page draws this parameter again, or None if that would not give this value."""
+    """Return how a page regenerates this parameter, or None if it cannot."""
     initializer = spec.initializer
     if isinstance(initializer, Constant):
         return {"constant": initializer.value} if bool((value == initializer.value).all()) else None

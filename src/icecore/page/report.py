@@ -23,7 +23,7 @@ from icecore.store.provenance import origin
 from icecore.store.records import Records
 
 OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
-POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # of all curves, and of one
+POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # points of all curves together; fewest and most of one
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
         if is_whole(stored):
             found.append(stored)
         else:
-            warn(f"{path} is not what icecore playground --out writes; make it again")
+            warn(f"{path} is not a file of icecore playground --out; regenerate it")
     return found
 
 

@@ -14,7 +14,7 @@ from icecore.sweeps.names import PARTS, TRAINED
 
 Warn = Callable[[str], None]
 KINDS = {trainable: kind for kind, trainable in (TRAINED | PARTS).items()}
-COPIED = ("steps", "seconds", "seeds_at_once", "device", "commit", "command", "weights")  # of a record or result
+COPIED = ("steps", "seconds", "seeds_at_once", "device", "commit", "command", "weights")  # from a record or result
 NOT_NUMBERS = (*COPIED, "seed", "threads", "trained_parameters", "frozen_parameters")
 
 
@@ -109,7 +109,7 @@ class Library:
         return setting
 
     def add(self, setting: str, config: dict[str, Any], facts: dict[str, Any], run: dict[str, Any]) -> None:
-        """Add a run. If it is known, from a record or another copy, it only gains what was missing."""
+        """Add a run, or complete a known one from a record or another copy."""
         of = self.settings.setdefault(setting, Setting(config))
         of.facts |= facts
         key = setting, run["seed"], str(run.get("precision"))
@@ -169,7 +169,7 @@ def add_folders(
 
 @contextlib.contextmanager
 def skipping(path: Path, warn: Warn):
-    """Turn what is wrong with a damaged run into a warning."""
+    """Warn about a damaged run instead of raising."""
     try:
         yield
     except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:

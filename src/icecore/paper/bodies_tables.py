@@ -169,7 +169,7 @@ def medians_of(found: Found, wanted: Callable[[PaperCell], bool]) -> dict[tuple[
 
 
 def is_predicted(cell: PaperCell) -> bool:
-    """Tell whether the cell is one of those of the guesses: Random 256, with its first initialization."""
+    """Tell whether predictions are about this cell: Random 256, with its first initialization."""
     line, init = body_of(cell)
     is_first = init == "matched" or line in ("lstm", "gru")
     return cell.name.kind == "Random" and cell.name.width == 256 and is_first

@@ -72,7 +72,7 @@ Matches = Sequence[tuple[CellName, Sequence[str]]]  # a cell that differs, and t
 
 
 def confirmed_for(name: str, label: str, cell: CellName, matches: Matches) -> set[str]:
-    """Return the changes that were predicted for a number, or that give the paper's number on another such cell too.
+    """Return the changes that were predicted, or that also give the paper's number in another cell that differs.
 
     A change that was tried because one cell differs explains nothing by matching that cell: with enough changes one
     matches by chance. Numbers of one cell count once, since they come from the same runs.

@@ -15,10 +15,9 @@ from icecore.paper.directions import directions_table
 from icecore.paper.grid import grid_of, preset_grid_of
 from icecore.paper.outcomes import outcomes
 from icecore.paper.settings import remembered_settings
-from icecore.paper.summary import side_by_side, summary_of
+from icecore.paper.summary import summary_of
 from icecore.reporting.bench_tables import bench_table
-from icecore.reporting.claim import seeds_of, shown
-from icecore.reporting.table import Table
+from icecore.reporting.claim import seeds_of
 from icecore.store.files import read_json
 from icecore.store.records import Records
 
@@ -46,31 +45,8 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
-def measured(note: str) -> str:
-    """Return what was measured from the note of a claim of the text, which may say how many seeds or which command."""
-    return note.rpartition("that an interval needs; ")[2].partition("; made by: ")[0]
-
-
-def text_table(records: Records) -> str:
-    """Return the claims of the text, a row each."""
-    headings = ("claim", "measured", "ours", "null", "range", "seeds", "verdict")
-    rows = [
-        (
-            claim.cell,
-            measured(claim.note),
-            shown(claim.ours, claim.digits) + ("" if claim.paper is None else f" ({claim.paper:g})"),
-            "" if claim.null is None else shown(claim.null.value, claim.digits),
-            claim.tolerance,
-            str(claim.n or ""),
-            claim.shown_verdict,
-        )
-        for claim in claims_of(["text"], "paper", "released", records)
-    ]
-    return Table("", headings, rows, left=("claim", "measured", "verdict")).markdown()
-
-
 def table_of(name: str, form: str, results: Path) -> str:
-    """Return the table that a comment names: `all` and `presets` are summaries, `bench/FILE.json` a benchmark.
+    """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark.
 
     The form is empty, `by preset`, or `alone`, which leaves out the reasons for differences.
     """
@@ -81,14 +57,9 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name == "all":
         names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
         return summary_of(names, "paper", "released", Records(results)).markdown()
-    if name == "presets":
-        names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
-        return side_by_side(names, "paper", Records(results)).markdown()
     if name == "predictions":
         table = outcomes(Records(results))
         return "\n\n".join([table.markdown(), *(f"{note[0].upper()}{note[1:]}." for note in table.notes)])
-    if name == "text":
-        return text_table(Records(results))
     if name == "appendix-f":
         from icecore.constructions import all_constructed
 
@@ -98,7 +69,7 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name.startswith("bench/"):
         return bench_table(read_json(results / name)["rows"]).markdown()
     if name not in EXPERIMENTS:
-        names = [*EXPERIMENTS, "all", "presets", "predictions", "directions", "appendix-f"]
+        names = [*EXPERIMENTS, "all", "predictions", "directions", "appendix-f"]
         raise unknown_name("table or figure", name, names)
     return results_table(name, results)
 

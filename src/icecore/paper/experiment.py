@@ -41,7 +41,7 @@ class Experiment:
     runs: "Callable[[Experiment, Evidence], list[Record]] | None" = None  # default: those of its cells
     missing: str = ""
     needs_text: bool = False  # cells need a prepared text
-    columns: Literal["model", "width", "variant"] = "model"  # of its table; rows are the rest of a cell's name
+    columns: Literal["model", "width", "variant"] = "model"  # its columns; rows are the rest of the names
     has_presets: bool = False  # its table can have a row per preset
     has_rates: bool = False  # its cells may take the best of several rates
     tables: "Callable[[Experiment, Evidence], list[Table]] | None" = None  # shown instead of a row per claim

@@ -38,7 +38,7 @@ def moved(before: Claim, after: Claim) -> float:
 
 
 def outcome_of(claim: Claim) -> str:
-    """Return whether our median is within the tolerance, as a prediction says it."""
+    """Return "within" or "outside": whether our median is within the tolerance."""
     assert claim.allowed is not None
     assert claim.ours is not None
     least, most = claim.allowed

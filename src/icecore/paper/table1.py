@@ -30,7 +30,7 @@ NUMBERS = [
 ]
 # Reasons for a difference that runs have confirmed; docs/reconstruction.md has the runs.
 SHORT_STRINGS = "all balanced strings of length 2, 4 and 6 are test items, which the training data never contains"
-SHORT_STRINGS_IN = {"released": 209, "paper": 119}  # of 4,000 test items
+SHORT_STRINGS_IN = {"released": 209, "paper": 119}  # in 4,000 test items
 
 
 def short_strings(*presets: str) -> KnownReason:

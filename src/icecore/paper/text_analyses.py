@@ -1,7 +1,8 @@
 """Measurements inside stored runs, read from `results/analyses/`: one file per seed.
 
 Written by `icecore analyze RUN --what modular,attention,causal --seed SEED --out FILE` from weights of the preset
-`released`. They count for another preset only if its cell has the same settings.
+`released`; the file's name ends in the analysis and the seed, such as `-causal-seed1.json`. They count for another
+preset only if its cell has the same settings.
 """
 
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from icecore.paper.evidence import Evidence
 from icecore.paper.scales import SCALES
+from icecore.reporting.claim import median_of
 from icecore.store.files import read_json
 from icecore.sweeps.names import CellName
 
@@ -44,14 +46,13 @@ def modular_metrics(evidence: Evidence) -> list[Pair]:
 
 
 def kept_accuracy(evidence: Evidence, task: str) -> tuple[list[float], float | None]:
-    """Return accuracy in % when the residual stream keeps ten directions, and with ten of the untrained body."""
-    values, untrained = [], None
-    for one in analyses_of(evidence, task, f"{task}-1024.json"):
+    """Return each seed's accuracy in % when the residual stream keeps ten directions, and the untrained body's ten."""
+    values, untrained = [], []
+    seeds = [analyses_of(evidence, task, f"{task}-1024{which}.json") for which in ("", "-causal-seed*")]
+    for one in [each for stored in seeds for each in stored]:
         for curve in one.get("causal", {}).get("curves", []):
             if curve["mode"] == "keep" and TEN in curve["counts"]:
                 accuracy = 100 * curve["accuracy"][curve["counts"].index(TEN)]
-                if curve["basis"] == "directions":
-                    values.append(accuracy)
-                elif curve["basis"] == "untrained":
-                    untrained = accuracy
-    return values, untrained
+                if curve["basis"] in ("directions", "untrained"):
+                    (values if curve["basis"] == "directions" else untrained).append(accuracy)
+    return values, median_of(untrained)

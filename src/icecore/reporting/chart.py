@@ -50,7 +50,7 @@ class Rule:
     panel: str
     places: tuple[tuple[Place, float], ...] = ()
     value: float | None = None
-    line: str = ""  # of bars: the line whose bars it belongs to
+    line: str = ""  # for bars: the line it belongs to
 
 
 @dataclass(frozen=True)

@@ -35,18 +35,18 @@ class Claim:
     verdict: str  # reproduced, differs, undecided, not run, nothing to compare with, or follows
     digits: int = 1  # shown after the decimal point
     note: str = ""  # such as a replication's number
-    explanation: str = ""  # of a difference
+    explanation: str = ""  # why the number differs
     exact_match: float | None = None  # exact match of answers of several tokens
     seeds: int | None = None  # their number, if the claim compares several cells
     place: tuple[str, str] | None = None  # row and column in the table, if any
-    setting: str = ""  # of its records, if they share one
+    setting: str = ""  # shared by its records, if any
     allowed: tuple[float, float] | None = None  # the range of the tolerance, if seeds decide
     compared: tuple[str, tuple[tuple[float, ...], ...]] | None = None  # one of COMBINED, and the seeds of each cell
     by_data_seed: tuple[tuple[float, ...], ...] = ()  # the values of each data seed, if there are several
     is_worst: bool = False  # `ours` is the worst restart, not the median
     null: Null | None = None
-    interval: tuple[float, float] | None = None  # of our median
-    p: float | None = None  # of no difference, corrected over the table
+    interval: tuple[float, float] | None = None  # interval of our median
+    p: float | None = None  # p-value of no difference, corrected over the table
     different: bool | None = None
     equivalent: bool | None = None
 

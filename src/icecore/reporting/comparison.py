@@ -18,14 +18,14 @@ from icecore.tasks import Task
 from icecore.tasks.lazy import strongest_baseline
 from icecore.tasks.loading import setting_fields
 from icecore.training import Progress, numbered
-from icecore.training.make_config import checked_model, checked_task
+from icecore.training.make_config import checked_model, checked_task, checked_trainable
 from icecore.training.run import require_loadable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-Bodies = Mapping[str, Sequence[Model]] | Sequence[Model] | Model
+Bodies = Mapping[str, Sequence[Model] | Model] | Sequence[Model] | Model
 
 
 class Comparison(list[Point]):
@@ -58,7 +58,7 @@ def in_short(point: Point) -> str:
 def compare(
     tasks: Task | str | Sequence[Task | str],
     bodies: Bodies,
-    trainables: Sequence[str] = USUAL,
+    trainables: str | Sequence[str | Sequence[str]] = USUAL,
     seeds: Seeds = 3,
     *,
     out: Path | str | None = "runs",
@@ -77,7 +77,8 @@ def compare(
     `out=None` nothing is saved, and tasks or bodies defined in a notebook can be compared.
     """
     each = [checked_task(task, preset) for task in ([tasks] if isinstance(tasks, Task | str) else tasks)]
-    cells = [cell for task in each for cell in comparison(task, by_name(bodies), trainables, preset, training)]
+    parts = [checked_trainable(part) for part in ([trainables] if isinstance(trainables, str) else trainables)]
+    cells = [cell for task in each for cell in comparison(task, by_name(bodies), parts, preset, training)]
     require_names(cells)
     require_metric(metric, each)
     report = on_progress
@@ -96,11 +97,15 @@ def compare(
 def by_name(bodies: Bodies) -> dict[str, list[Model]]:
     """Return models by the name of their line; without names, by their kind."""
     if isinstance(bodies, Mapping):
-        return {name: [checked_model(model) for model in models] for name, models in bodies.items()}
+        return {name: [checked_model(model) for model in listed(models)] for name, models in bodies.items()}
     found: dict[str, list[Model]] = {}
-    for model in [bodies] if isinstance(bodies, Model | type) else bodies:
+    for model in listed(bodies):
         found.setdefault(checked_model(model).name, []).append(model)
     return found
+
+
+def listed(models: Sequence[Model] | Model) -> Sequence[Model]:
+    return [models] if isinstance(models, Model | type) else models
 
 
 def points_of(

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Result = dict[str, Any]
-REFINED, REPLACED = 0.75, 0.25  # scores from which, and up to which, a measure says so
+REFINED, REPLACED = 0.75, 0.25  # a score of at least the first means refined, at most the second replaced
 WORDS = ("refined", "between", "replaced", "cannot tell")
 MARKERS = "osD^vXP*"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY, "#000000")
@@ -42,9 +42,9 @@ def median(points: Sequence[Result], name: str, key: str) -> float | None:
 
 
 def answer_of(points: Sequence[Result]) -> tuple[str, dict[str, int]]:
-    """Return what the causal measures say together, and how many say what.
+    """Return the joint verdict of the causal measures, and the count of each.
 
-    Refined or replaced, if all that can tell say so; else in part.
+    Refined or replaced if all decided measures agree, else partly refined.
     """
     causal = [name for name, is_causal in names_of(points).items() if is_causal]
     said = [verdict_of(median(points, name, "score")) for name in causal]
@@ -89,7 +89,7 @@ def notes_of(result: Result) -> list[str]:
         "* moves without any change of function too, so it counts only beside the others",
     ]
     if result["null"] != "the next seed":
-        lines.append("one seed has no unrelated solution as its null: with several seeds, more can be told")
+        lines.append("one seed has no unrelated solution as its null: train several seeds")
     if "beside" in result:
         lines.append("beside: the score of full training from the same initial weights")
     return lines

@@ -1,4 +1,4 @@
-"""Reading of files that anyone may have made: regular files only, and no more than a bound."""
+"""Read files from untrusted sources: regular files only, up to a size limit."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ def require_regular(path: Path) -> None:
 
 
 def open_regular(path: Path, follow: bool = True) -> int:
-    """Open a regular file for reading and return its descriptor; a pipe is not waited for."""
+    """Open a regular file for reading without blocking on pipes; return its descriptor."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         handle = os.open(path, flags)

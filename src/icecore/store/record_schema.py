@@ -1,6 +1,6 @@
 """The schema of stored results and records: a damaged one is refused or skipped, not half read."""
 
-import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +9,8 @@ CAPACITIES = tuple(f"{of}_bits{each}" for of in ("accuracy", "loss") for each in
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Tell whether it is a finite number that a float holds; JSON may have longer integers."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def is_share(value: Any) -> bool:
@@ -73,7 +74,7 @@ def has_dicts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
 
-NUMBERS: dict[str, Callable[[Any], bool]] = {  # of one seed
+NUMBERS: dict[str, Callable[[Any], bool]] = {  # ranges of one seed's numbers
     **dict.fromkeys(("accuracy", "train_accuracy", "exact_match", "digit_accuracy"), is_share),
     **dict.fromkeys(("loss", "best_loss", "loss_per_byte"), is_number),
     "best_step": is_positive_count,

@@ -123,7 +123,7 @@ def differences(first: Record, second: Record) -> list[str]:
 
 
 def facts_of(record: Record) -> Record:
-    """Return a record without its circumstances and the paths of data and user files."""
+    """Return a record without its provenance and the paths of data and user files."""
     facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
     if isinstance(facts.get("config"), dict):
         facts["config"] = {

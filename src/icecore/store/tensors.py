@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from icecore.errors import InputError
@@ -16,6 +17,7 @@ from icecore.store.files import replacing
 from icecore.store.reading import require_regular
 
 Kind = TypeVar("Kind")
+WEIGHT_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 AGAIN = "delete it, and train again (icecore train then needs --resume)"
 
 
@@ -91,6 +93,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         notes = None
     if not isinstance(notes, dict):
         raise InputError(f"{path} is damaged: it has no notes; {AGAIN}")
+    return tensors, notes
+
+
+def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a file's tensors and notes; raise unless all values are finite numbers."""
+    tensors, notes = load_tensors(path)
+    for name, value in tensors.items():
+        if value.dtype not in WEIGHT_TYPES or not bool(value.isfinite().all()):
+            raise InputError(f"{path} is damaged: {name} has values that are not finite numbers; {AGAIN}")
     return tensors, notes
 
 

@@ -21,7 +21,7 @@ from icecore.errors import InputError
 from icecore.store import COMMAND_VARIABLE, Records, command, remember_source
 from icecore.sweeps.runner import Failure, Job, Measured, RecordIndex, held, measure, train_population
 
-RETRIES = 20  # of a population, if its worker or node dies
+RETRIES = 20  # restarts of a population whose worker or node died
 SECONDS_TO_ANSWER = 5.0
 SECONDS_BETWEEN_CHECKS = 5.0
 SECONDS_TO_CONNECT = "10"
@@ -114,7 +114,7 @@ def connect(address: str | None) -> Any:
         raise InputError(f"no Ray cluster answers at {address}: {str(error).splitlines()[0]}") from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)  # Ray's handler would exit without a word
+            signal.signal(signal.SIGTERM, before)  # Ray's handler would exit silently
     return ray
 
 

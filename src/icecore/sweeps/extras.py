@@ -14,7 +14,7 @@ from icecore.training.population import predict
 POINTS = 84
 
 
-EVALUATIONS = 20  # of a language model's validation loss, to find the best
+EVALUATIONS = 20  # evaluations of a language model's validation loss, to find the best
 
 
 def evaluate_every(task: Task, steps: int) -> int | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,9 +234,12 @@ def held(folder: Path, population: Job, kind: str = "locks") -> Iterator[bool]:
 def locked(path: Path) -> Iterator[bool]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a")
+        # A pipe would wait for a reader, and a link may lead anywhere.
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
         folder = path.parent.parent
         raise InputError(f"cannot write to {folder}: {error.strerror or error}; choose another folder") from error
-    with file:
-        yield try_lock(file)
+    try:
+        yield try_lock(handle)
+    finally:
+        os.close(handle)

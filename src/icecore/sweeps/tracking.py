@@ -18,7 +18,7 @@ from icecore.training import Population, RunConfig, index_of
 from icecore.training.snapshots import on, parameters_at, snapshots_in
 from icecore.training.start import FromSeed
 
-ITEMS = 500  # of the test set
+ITEMS = 500  # number of test items
 Result = dict[str, Any]  # as JSON
 OnProgress = Callable[[str, int, int], None]  # (what, groups of measures done, all)
 

@@ -90,7 +90,7 @@ class Batch(Rows):
 class ScoredTokens(NamedTuple):
     """The scored tokens of a batch, one per row."""
 
-    tokens: Int64[Tensor, "batch seq"]  # of the batch
+    tokens: Int64[Tensor, "batch seq"]  # the batch's tokens
     items: Int64[Tensor, " scored"]  # rows of the batch
     positions: Int64[Tensor, " scored"]
     places: Int64[Tensor, " scored"]  # 0 for an item's first answer token, 1 for the second, and so on

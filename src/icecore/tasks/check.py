@@ -301,7 +301,7 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "a seed decides the draws, and the test set is fixed": is_deterministic,
     "test items are not in the training data": keeps_test_items_out,
     "validation items are neither test items nor trained on": has_validation_items,
-    "its difficulty is a setting": names_its_difficulty,
+    "its difficulty, if it names one, is a setting": names_its_difficulty,
     "solve, if there is one, answers as draw does": solves_its_items,
     "baselines are in [0, 1]": has_baselines,
     "accuracies, losses and items are computed": measures_answers,

@@ -1,4 +1,4 @@
-"""Lazy rules: the strongest of them is the baseline that no task's author has to remember.
+"""Lazy rules of any task; the strongest is its baseline.
 
 Each rule predicts an answer token from little: from its position, from the last tokens, or from which symbols have been
 read, in whatever order. Rules are fitted on training items and scored on the test items.
@@ -148,5 +148,5 @@ def most_likely(keys: Int64[Tensor, " fitted_and_asked"], targets: Int64[Tensor,
 
 
 def or_else(guesses: Column, otherwise: Column) -> Column:
-    """Return the guesses and, where there is none, the other ones."""
+    """Return the guesses, with the other ones where a guess is missing."""
     return torch.where(guesses >= 0, guesses, otherwise)

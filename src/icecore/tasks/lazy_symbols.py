@@ -7,7 +7,7 @@ from torch import Tensor
 from icecore.seeding import make_generator
 from icecore.tasks.batch import ScoredTokens
 
-MOST_WEIGHTS = 1_000_000  # of a logistic regression; with more, the rule is left out
+MOST_WEIGHTS = 1_000_000  # of the logistic regression; with more, the rule is skipped
 MOST_WORK = 100_000_000  # weights x rows
 MOST_ROWS = 20_000
 ITERATIONS = 40

@@ -42,7 +42,7 @@ class Parentheses(OneAnswerTask):
     """
 
     max_pairs: int = 30  # SOURCE: section 4.1
-    min_length: int = 1  # of a string; the test set contains all short strings, as there are few
+    min_length: int = 1  # shortest string; the test set contains all short strings, as there are few
     # DIFFERS: three things that the scripts do and appendix D.1.2 does not mention. Together they raise the
     # share of balanced strings from 31 % to 52 %.
     spare_half_of_balanced: bool = True  # half of the balanced strings are not mutated at all

@@ -26,7 +26,7 @@ class Sensitivity(NamedTuple):
     """The expected number of input symbols whose change changes an answer token."""
 
     mean: float  # over the answer tokens
-    most: float  # of the most sensitive answer token
+    most: float  # sensitivity of the most sensitive answer token
     error: float  # standard error of the mean
 
 
@@ -92,7 +92,7 @@ class Effects:
 def changed_answer(
     task: Task, prompt: tuple[int, ...], place: int, symbols: Sequence[Sequence[int]], rng: random.Random
 ) -> Answer:
-    """Return the answer with another token at a place; the answer itself if every other one makes no question."""
+    """Return the answer after changing one token; unchanged if no other token makes a valid prompt."""
     others = [token for token in symbols[place] if token != prompt[place]]
     for token in rng.sample(others, min(MOST_TRIES, len(others))):
         answer = task.solve((*prompt[:place], token, *prompt[place + 1 :]))
@@ -111,7 +111,7 @@ def symbols_by_position(prompts: Sequence[tuple[int, ...]]) -> list[list[int]]:
 
 
 def different_places(first: Answer, second: Answer) -> list[bool | None]:
-    """Tell which tokens of the first answer the second changes; None for one that it does not score."""
+    """Tell which tokens of the first answer differ in the second; None where it scores none."""
     others = (*second, *[END] * (len(first) - len(second)))
     return [
         None if other is None else one != other for one, other in zip(first, others, strict=False) if one is not None

@@ -17,7 +17,7 @@ from icecore.tasks.batch import Batch
 from icecore.tasks.holdout import HeldOut
 
 MOST_ITEMS = 2_000
-SHARE = 10  # of a finite training set, one item in this many
+SHARE = 10  # one in this many items of a finite training set
 
 
 def drawn_validation_set(task: Task) -> Batch:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # Progress callback: stage, amount done, and total if known.
 OnProgress = Callable[[str, int, int | None], None]
 
-BATCH_CHARACTERS = 2**20  # of documents tokenized together
+BATCH_CHARACTERS = 2**20  # characters tokenized together
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Settings:
 
     corpus: str
     vocabulary: int = 10_000  # SOURCE: appendix D.1.4
-    validation_share: float = 0.05  # of the documents, if no validation files are given
+    validation_share: float = 0.05  # share of documents, without validation files
 
     def __post_init__(self) -> None:
         is_name = self.corpus.replace("-", "").replace("_", "").replace(".", "").isalnum()

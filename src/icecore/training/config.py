@@ -60,9 +60,9 @@ class RunConfig:
     phases: tuple[Phase, ...] = (Phase(),)
     seeds: tuple[int, ...] = (0,)
     data_seed: int = 0
-    precision: str = "fp32"  # of the body: fp32, tf32 or bf16
+    precision: str = "fp32"  # precision of the body: fp32, tf32 or bf16
     start: Start = FromSeed()
-    rank: EmbeddingRank | None = None  # of the embeddings, if it is limited
+    rank: EmbeddingRank | None = None  # rank limit of the embeddings, if any
 
     def __post_init__(self) -> None:
         self.require_precision()

@@ -67,7 +67,7 @@ class Source:
                 raise InputError(f"{self.name} has {setting} {b}, not {a}: drop {flag}, or start from another run")
 
     def require_shapes(self, model: Model, dims: ModelDims) -> None:
-        """Raise unless what is taken fits this model: the vocabulary and the width of embeddings, say."""
+        """Raise unless the taken parameters fit this model, such as vocabulary and width of embeddings."""
         theirs = shapes_of(self.config.model, self.config.dims, self.take)
         ours = shapes_of(model, dims, self.take)
         for name in dict.fromkeys([*ours, *theirs]):
@@ -159,7 +159,7 @@ def source_of(
     rescale: str | None = None,
     trust: bool = False,
 ) -> Source | None:
-    """Return what a run starts from, if it starts from a run. Code that came with that run needs `trust`."""
+    """Return the run to start from, if any. Code that came with it needs `trust`."""
     named: tuple[tuple[Half, Path | str | TrainedRun | None], ...]
     named = ("all", from_run), ("body", body_from), ("embeddings", embeddings_from)
     chosen: list[tuple[Half, Path | str | TrainedRun]]

@@ -115,7 +115,7 @@ def target_numbers(task: Imitation, items: int) -> TargetNumbers:
     drawn = task.outputs(with_target(task).draw(items // 2 * 2, make_generator(0, "target numbers")))
     first, second = drawn.chunk(2)
     entropy = float(entropies(drawn).mean())
-    mean = (mean_output(second), mean_output(first))  # of the other half: a mean is closer to its own samples
+    mean = (mean_output(second), mean_output(first))  # mean of the other half: a mean is closer to its own samples
     return TargetNumbers(
         task.target_init,
         task.target_width,

@@ -73,7 +73,7 @@ def train_run(
                     trainer.report(progress, on_progress)
                 if folder is not None and step in intervals.snapshots and step > before:
                     save_snapshot(folder.path, config, step, trainer.population)
-                number = micro.parallel.largest(interrupted.number, device)  # of the signal, in any process
+                number = micro.parallel.largest(interrupted.number, device)  # the signal in any process
                 if step % intervals.checkpoint_every == 0 or number or ends_phase:
                     trainer.save()
                 if number:
@@ -170,7 +170,7 @@ class Trainer:
         return spent + following <= intervals.evaluation_share * (now + following)
 
     def advance(self, until: int, interrupted: Interrupts) -> None:
-        """Take steps up to step `until` of this phase, or until interrupted; save when that is due by time."""
+        """Take steps up to step `until` of this phase, or until interrupted; save when a checkpoint is due."""
         while self.step < until and not self.must_stop(interrupted):
             slot = self.batches.at(self.step)
             if self.replay is None:

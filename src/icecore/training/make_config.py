@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from icecore.errors import InputError, require
+from icecore.errors import InputError, require, unknown_name
 from icecore.models import Model
 from icecore.tasks import Task, make_task
 from icecore.training.config import Phase, RunConfig, numbered
@@ -76,8 +76,8 @@ def config_of(
     def phase_of(settings: Mapping[str, Any]) -> Phase:
         own = {**training, **settings}
         what = checked_trainable(own.pop("trainable", trainable))
-        unknown = own.keys() - base.keys()
-        require(not unknown, f"unknown training setting: {', '.join(sorted(unknown))}")
+        for name in sorted(own.keys() - base.keys()):
+            raise unknown_name("training setting", name, ["seeds", *base])
         return Phase(what, TrainingConfig(**{**base, **own}))
 
     return RunConfig(

@@ -35,7 +35,7 @@ FLAGS = {
 
 
 def require_memory(config: RunConfig, device: torch.device, parts: int = 1, free: int | None = None) -> None:
-    """Raise if the run needs more memory than is free. `parts` divide each batch; `free` is asked for if None."""
+    """Raise if the run needs more memory than is free. `parts` divide each batch; `free` is measured if None."""
     free = free_memory(device) if free is None else free
     if free is None:
         return
@@ -90,7 +90,7 @@ def tokens_read(task: Task) -> float:
 
 
 def tokens_of_block(config: RunConfig, device: torch.device) -> int:
-    """Return the number of tokens of the training data that are made at once."""
+    """Return the number of training tokens that are prepared at once."""
     train_set = config.task.train_set()
     if train_set is not None:
         return train_set.tokens.numel()

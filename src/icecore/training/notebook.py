@@ -1,4 +1,4 @@
-"""Show training progress in a notebook, where standard error is not seen."""
+"""Show training progress in a notebook."""
 
 import contextlib
 import statistics

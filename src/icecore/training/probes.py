@@ -12,7 +12,7 @@ from icecore.tasks import Batch
 from icecore.training.population import Population
 from icecore.user_code import reraise_user_error
 
-ITEMS = 1_000  # of the test set, at most
+ITEMS = 1_000  # most test items
 
 # Maps a model, one seed's parameters and test items to a number, or to several by name.
 Probe = Callable[[Model, dict[str, Tensor], Batch], float | Mapping[str, float]]

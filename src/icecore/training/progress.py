@@ -23,7 +23,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-EVALUATION_SHARE = 0.2  # of a run's time, unless the user sets `evaluate_every`
+EVALUATION_SHARE = 0.2  # share of a run's time, unless the user sets `evaluate_every`
 CHECKPOINT_MINUTES = 5.0  # between checkpoints at most, unless the user sets `checkpoint_minutes`
 
 
@@ -37,7 +37,7 @@ class Intervals:
     log_every: int
     evaluate_every: int
     checkpoint_every: int
-    evaluation_share: float | None = None  # of the time, at most; None never skips an evaluation
+    evaluation_share: float | None = None  # largest share of the time; None never skips an evaluation
     checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
     snapshots: tuple[int, ...] = ()  # steps to save the weights after, ascending
 

@@ -1,4 +1,4 @@
-"""Embeddings of low rank: what trains instead of them, its gradient, and the embeddings that it gives.
+"""Embeddings of low rank: their trained coordinates, gradients, and the embeddings they define.
 
 A model never knows: engines, analyses and export see whole matrices, which are computed anew after every step.
 """
@@ -111,7 +111,7 @@ def bases_in(model: Model, specs: Mapping[str, ParameterSpec], names: Sequence[s
 
 
 def body_basis(model: Model, name: str, parameters: Parameters) -> Float[Tensor, "width width"]:
-    """Return the singular vectors of what the body reads or writes, the largest first."""
+    """Return the singular vectors of the matrix by which the body reads or writes, the largest first."""
     matrix = bases_in(model, model.specs(ModelDims(3, 3)), [name])[name]
     if not matrix.endswith(".q.weight"):
         return torch.linalg.svd(parameters[matrix].double(), full_matrices=False).U.T.float().contiguous()

@@ -1,4 +1,4 @@
-"""Steps captured in CUDA graphs: several steps per replay, without host work or synchronization in between."""
+"""Steps captured in CUDA graphs: several per replay, without host work or synchronization."""
 
 import itertools
 from typing import Any

@@ -153,7 +153,7 @@ def train(
     `phases` train different parts in sequence, each with a new optimizer:
     `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
     functions of (model, parameters, test items); `metrics` records their numbers at every evaluation. `snapshots` saves
-    the weights so many times per phase, for `icecore track`.
+    the weights this many times per phase, for `icecore track`.
     """
     where = pick_device(device)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)

@@ -1,4 +1,4 @@
-"""Code that came with a run: executed only if this user trained with it here, or says so."""
+"""Code that came with a run: executed only if this user trained with it here, or passes --trust."""
 
 import shlex
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class RunCode:
 
 
 def code_of_run(config: Mapping[str, Any], folder: Path, trust: bool) -> dict[str, RunCode]:
-    """Return the run's own code by kind; raise, before anything is executed, unless all of it may be.
+    """Return the run's own code by kind; raise before executing anything unless all of it is trusted.
 
     Only the copies in the folder are read: the path in `file` may lead anywhere.
     """

@@ -25,7 +25,7 @@ from icecore.store import (
 from icecore.store.reading import MOST_RECORDS, read_regular
 from icecore.store.record_schema import problem_of_result
 from icecore.store.records import with_new_names
-from icecore.store.tensors import digest, load_tensors, noted, save_tensors
+from icecore.store.tensors import digest, load_tensors, load_weights, noted, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.identity import COPIES, differences, name_of
 from icecore.training.population import Population
@@ -198,7 +198,7 @@ class RunFolder:
         require(not missing, f"the run has the seeds {list(config.seeds)}, not {missing}")
         chosen = [config.seeds.index(seed) for seed in seeds]
         rows = [seeds_of(row, chosen, len(config.seeds)) for row in self.metrics()]
-        tensors, notes = load_tensors(self.path / WEIGHTS)
+        tensors, notes = load_weights(self.path / WEIGHTS)
         if half:
             require(
                 not notes.get("with_body"),
@@ -250,7 +250,7 @@ class RunFolder:
         """Return the start of a stored run; raise unless its file fits the config."""
         made = start_of_json(entry, seeds, {})
         require_start_fits(self.path / STARTED_FROM, model, dims, made.take, seeds)
-        return start_of_json(entry, seeds, load_tensors(self.path / STARTED_FROM)[0])
+        return start_of_json(entry, seeds, load_weights(self.path / STARTED_FROM)[0])
 
     def require_run_of(self, config: RunConfig) -> None:
         """Raise unless the folder holds the finished run of this config and of its code, none of which is executed."""
@@ -281,7 +281,7 @@ class RunFolder:
             config = self.complete_config()
         else:
             self.require_run_of(config)
-        tensors, notes = load_tensors(self.path / WEIGHTS)
+        tensors, notes = load_weights(self.path / WEIGHTS)
         precision = Precision(config.precision) if device.type == "cuda" else Precision.fp32
         population = Population(
             config.model, config.dims, config.seeds, config.trainable, device, precision, initial=config.initial

@@ -11,7 +11,7 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.models import trained_names
 from icecore.store import remove_remains
-from icecore.store.tensors import load_tensors, save_tensors
+from icecore.store.tensors import load_weights, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.population import Population
 
@@ -46,7 +46,7 @@ def trained_until(config: RunConfig, step: int) -> list[str]:
 
 
 def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
-    """Raise if the disk has no room for the snapshots that are not there yet."""
+    """Raise if the disk has no room for the remaining snapshots."""
     specs, there = config.model.specs(config.dims), set(snapshots_in(folder))
     sizes = [sum(specs[name].size for name in trained_until(config, step)) for step in steps if step not in there]
     needed = FLOAT * len(config.seeds) * sum(sizes)
@@ -62,10 +62,16 @@ def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
 def save_snapshot(folder: Path, config: RunConfig, step: int, population: Population) -> None:
     """Save what has trained so far, seed by seed."""
     place, names = folder / FOLDER, trained_until(config, step)
+    require_inside(place)
     place.mkdir(exist_ok=True)
     for index, seed in enumerate(config.seeds):
         parameters = population.parameters(index)
         save_tensors(file_of(folder, step, seed), {name: parameters[name] for name in names}, {"step": step})
+
+
+def require_inside(place: Path) -> None:
+    """Raise if the folder of snapshots is a link: its files are written and deleted without asking."""
+    require(not place.is_symlink(), f"{place} is a link, which may lead anywhere; put the folder itself there")
 
 
 def file_of(folder: Path, step: int, seed: int) -> Path:
@@ -83,9 +89,10 @@ def snapshots_in(folder: Path) -> dict[int, set[int]]:
 
 
 def forget_snapshots_after(folder: Path, step: int) -> None:
-    """Delete later snapshots, which belong to another course of a resumed run, and half-written ones."""
+    """Delete half-written snapshots and those after the step that a run resumes from."""
     if not (folder / FOLDER).is_dir():
         return
+    require_inside(folder / FOLDER)
     remove_remains(folder / FOLDER, ["*"])
     for later, seeds in snapshots_in(folder).items():
         for seed in seeds if later > step else ():
@@ -100,7 +107,7 @@ def parameters_at(
     """Return a seed's parameters after `step` steps; 0 is the start."""
     found = config.initial(seed)
     if step:
-        stored = load_tensors(file_of(folder, step, seed))[0]
+        stored = load_weights(file_of(folder, step, seed))[0]
         specs = config.model.specs(config.dims)
         wanted = {name: specs[name].shape for name in trained_until(config, step)}
         require(

@@ -66,7 +66,7 @@ class FromRun:
     taken: Taken | None = field(default=None, compare=False, repr=False)
 
     def parameters(self, model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
-        """Return the seed's initial parameters, after a check that what was taken is what it was."""
+        """Return the seed's initial parameters; raise if the source run's weights have changed."""
         taken = self.taken
         require(taken is not None, f"the run starts from the run of setting {self.setting}, which was not given")
         assert taken is not None

@@ -1,4 +1,4 @@
-"""The config of a run as its folder has it: read, and compared with the one it is to be."""
+"""Read a stored config, and compare it with the config to train."""
 
 from collections.abc import Mapping
 from pathlib import Path

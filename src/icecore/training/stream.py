@@ -149,7 +149,7 @@ class BatchStream:
     def make_ahead(self, index: int) -> tuple[int, Block, torch.cuda.Event]:
         assert self.side is not None
         with torch.cuda.stream(self.side):
-            if self.last_use is not None:  # of freed memory, by the steps of the previous block
+            if self.last_use is not None:  # the previous block's steps still use freed memory
                 self.side.wait_event(self.last_use)
             block, ready = self.make(self.stream.make_block(index)), torch.cuda.Event()
             ready.record(self.side)

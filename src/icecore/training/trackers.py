@@ -1,4 +1,4 @@
-"""Trackers: TensorBoard and Weights & Biases as readers of a run's folder, which stays the truth.
+"""Trackers: TensorBoard and Weights & Biases logs, copied from a run's folder.
 
 A tracker gets the rows that training has logged, one tracked run per seed. After an interruption TensorBoard's log is
 written again from the folder; wandb continues its run by its id.
@@ -31,7 +31,7 @@ class Tracker(Protocol):
         ...
 
 
-OpenTracker = Callable[[RunConfig, int, Path], Tracker]  # of a config and one of its seeds, beside runs in a folder
+OpenTracker = Callable[[RunConfig, int, Path], Tracker]  # gets a config, one of its seeds, and the folder of runs
 
 
 class TensorBoard:

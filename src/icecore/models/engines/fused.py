@@ -10,7 +10,7 @@ from icecore.models.transformer import NORM_EPSILON
 
 Nodes = Float[Tensor, "seed node width"]
 Asking = Float[Tensor, "seed asking width"]  # inputs of a mixer's queries
-Outputs = Float[Tensor, "seed output width"]  # of a mixer: on nodes, or at scored positions
+Outputs = Float[Tensor, "seed output width"]  # a mixer's, on nodes or at scored positions
 
 
 class Adjoin(torch.autograd.Function):

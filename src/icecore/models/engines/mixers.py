@@ -36,7 +36,7 @@ class Layout:
 
     @property
     def query_columns(self) -> Int32[Tensor, "sequence query"]:
-        """Return the columns of the queries; one row for all sequences if every token asks."""
+        """Return the columns of the queries; one row for all sequences if every token is a query."""
         return self.reads.query_columns.view(self.sequences, -1) if self.scored else self.column.int()[None]
 
     @property

@@ -36,7 +36,7 @@ class Reads:
     lengths: Int32[Tensor, " sequence"]
     own: Int32[Tensor, "sequence length"]  # the token's node if no earlier sequence has it, else -1
     slot: Int32[Tensor, "sequence length"]  # where a key's gradient goes: shared ones first, then by node
-    query_columns: Int32[Tensor, " query"]  # of scored positions
+    query_columns: Int32[Tensor, " query"]  # columns of scored positions
     slots: int | None  # scored positions per sequence; None: every token is a query
     real_rows: int  # sequences after these are padding
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int32, Int64, Integer
 from torch import Tensor
 
 ROWS_PAY_BELOW = 0.5  # distinct (token, position) pairs per node below which rows are worth a gather
-KEY_BITS = 62  # of the sort key, made of a sequence's first tokens
+KEY_BITS = 62  # size of the sort key, made of a sequence's first tokens
 
 
 def sort_sequences(
@@ -46,7 +46,7 @@ class PrefixTree:
     own: Int32[Tensor, "step batch length"]  # the token's node if no earlier sequence has it, else -1
     node_of: Int32[Tensor, "step batch length"]  # 0 where nothing is read
     is_shared: Bool[Tensor, "step batch length"]  # the previous sequence has the same node here
-    rank: Int32[Tensor, "step batch length"]  # of a shared token among those of the step
+    rank: Int32[Tensor, "step batch length"]  # rank of a shared token among those of the step
     shared_counts: Int64[Tensor, " step"]
 
     @staticmethod

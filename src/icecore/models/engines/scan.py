@@ -26,8 +26,8 @@ class Times:
     column: Int64[Tensor, " token"]
     earlier: tuple[Int64[Tensor, " token"], ...]  # 0, 1, ... tokens earlier, one past the end if there is none
     later: tuple[Int64[Tensor, " token"], ...]
-    begins: Int32[Tensor, " time"]  # of each time among the tokens
-    kept_begins: Int32[Tensor, " kept"]  # of each time whose states a kernel keeps, among these
+    begins: Int32[Tensor, " time"]  # where each time begins among the tokens
+    kept_begins: Int32[Tensor, " kept"]  # where each time begins among the states that a kernel keeps
     lengths: Int32[Tensor, " sequence"]
 
     @property

@@ -26,7 +26,7 @@ class Windows:
     """The tokens of one step, or of many with a leading step axis."""
 
     tokens: Int64[Tensor, "*step batch seq"]
-    weight: Float[Tensor, "*step token"]  # of each token's target
+    weight: Float[Tensor, "*step token"]  # weight of each token's target
 
     def step(self, index: int) -> "Windows":
         return Windows(self.tokens[index], self.weight[index])

@@ -23,8 +23,8 @@ class Point:
     width: int
     values: tuple[float, ...]
     baseline: float | None
-    widths: tuple[int, ...]  # of the whole figure, recorded or not
-    seeds: tuple[int, ...] = ()  # of the values, in their order
+    widths: tuple[int, ...]  # all widths of the figure, recorded or not
+    seeds: tuple[int, ...] = ()  # one per value, in their order
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from icecore.analysis.attention import Induction, attention_maps, induction_scores, maps_of
-from icecore.drawing import new_figure
-from icecore.errors import require
+from icecore.drawing import new_figure, plain
+from icecore.errors import InputError
 from icecore.reporting.chart import Maps
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
@@ -39,7 +39,10 @@ def measure(context: AnalysisContext) -> Result:
             }
     if prompt is None:
         prompt = PROMPT if isinstance(task, Needle) and task.max_pairs >= 4 else None
-        require(prompt is not None or bool(found), f"attention of {task.name} needs a prompt: --prompt TEXT")
+        if prompt is None and not found:
+            (item,) = task.items(task.test_set()[:1])
+            example = " ".join(task.words(item.prompt))
+            raise InputError(f"attention of {task.name} needs a prompt, such as --prompt '{example}'")
     if prompt is not None:
         tokens = task.read(prompt)
         maps, before = (attention_maps(run.model, each, tokens).tolist() for each in run.both.values())
@@ -75,6 +78,7 @@ def figure(context: AnalysisContext, result: Result) -> "Figure | None":
     if "prompt" not in result:
         return None
     prompt, words = result["prompt"], result["prompt"]["words"]
+    labels = list(map(plain, words))
     rows = [
         (f"{which}, layer {layer}", heads)
         for which, key in (("trained", "maps"), ("untrained", "untrained_maps"))
@@ -86,8 +90,8 @@ def figure(context: AnalysisContext, result: Result) -> "Figure | None":
         for head, (attention, panel) in enumerate(zip(heads, row, strict=True), start=1):
             panel.imshow(attention, vmin=0, vmax=1, cmap="viridis")
             panel.set_title(f"{label}, head {head}", fontsize=7)
-            panel.set_xticks(range(len(words)), words, fontsize=6)
-            panel.set_yticks(range(len(words)), words, fontsize=6)
+            panel.set_xticks(range(len(words)), labels, fontsize=6)
+            panel.set_yticks(range(len(words)), labels, fontsize=6)
     drawn.colorbar(panels[0, 0].images[0], ax=panels, label="attention", shrink=0.8)
     drawn.suptitle(f"{context.run.config.task.name}: attention on '{prompt['text']}'", fontsize=9)
     drawn.supylabel("from", fontsize=9)

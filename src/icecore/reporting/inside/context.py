@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Result = dict[str, Any]  # as JSON
-Both = tuple[dict[str, Moments], dict[str, Moments]]  # of the trained and of the untrained model
+Both = tuple[dict[str, Moments], dict[str, Moments]]  # trained and untrained
 AnalysisProgress = Callable[[str, int, int], None]  # (analysis, parts done, all parts)
 
 
@@ -62,11 +62,11 @@ class AnalyzedRun:
 class AnalysisOptions:
     """The user's options."""
 
-    positions: PooledPositions = "read"  # whose activations are pooled
-    items: int = 1_000  # of the test set, at most
-    activation: str | None = None  # of the residual stream; only this one is edited
+    positions: PooledPositions = "read"  # positions to pool
+    items: int = 1_000  # most test items
+    activation: str | None = None  # edit only this activation of the residual stream
     prompt: str | None = None  # for attention maps
-    components: tuple[int, int] | None = None  # of the embeddings, to draw
+    components: tuple[int, int] | None = None  # principal components of the embeddings, to draw
 
 
 def silence(_what: str, _done: int, _total: int) -> None:
@@ -119,7 +119,7 @@ class Analysis:
     measure: Callable[[AnalysisContext], Result]
     tables: Callable[[Result], list[Table]]
     figure: Callable[[AnalysisContext, Result], "Figure | None"] = lambda _context, _result: None
-    figure_name: str = ""  # of its file, if not the analysis's
+    figure_name: str = ""  # file name, if not the analysis's
     fits: Callable[[AnalyzedRun], bool] = lambda _: True  # whether it runs by default
     chart: Callable[[Result], Sequence[Chart | Maps]] = lambda _result: ()
 

@@ -53,7 +53,7 @@ class BooleanFormula(LadderTask):
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         choices = below(2, (count, self.max_length - 1), generator)
-        values = choices[:, 2**self.depth - 1 :]  # of the constants; nodes are numbered level by level
+        values = choices[:, 2**self.depth - 1 :]  # values of the constants; nodes are numbered level by level
         for level in reversed(range(self.depth)):
             is_or = choices[:, 2**level - 1 : 2 ** (level + 1) - 1]
             left, right = values[:, ::2], values[:, 1::2]

@@ -24,7 +24,7 @@ class CompositionalRecall(LadderTask):
     """
 
     side: int = 3
-    keys: int = 16  # of each kind
+    keys: int = 16  # keys of each kind
     values: int = 64
     test_size: int = USUAL_TEST_SIZE
 

@@ -11,7 +11,7 @@ from icecore.tasks.batch import Item
 from icecore.tasks.finite import PairTask
 
 MOST = 2_048
-SEED = 0  # of the split
+SEED = 0  # seed of the train-test split
 
 
 @dataclass(frozen=True)

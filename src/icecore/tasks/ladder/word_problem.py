@@ -74,12 +74,12 @@ class WordProblem(TaggingTask):
     def accuracies(
         self, predictions: Int64[Tensor, "*seeds batch seq"], batch: Batch
     ) -> dict[str, Float[Tensor, "*seeds"]]:
-        """Return the last product's accuracy apart: the first products are easier."""
+        """Add the accuracy of the last product: the first products are easier."""
         last = predictions[..., -1] == batch.targets[:, -1]
         return {**super().accuracies(predictions, batch), "last_accuracy": last.float().mean(dim=-1)}
 
     def baselines(self) -> dict[str, float]:
-        """Return the accuracy of a guess at all but the first place, whose product is its element."""
+        """Return the accuracy of guessing all products but the first, which is its element."""
         return {"first_element_and_chance": (1 + (self.length - 1) / ORDER) / self.length}
 
 

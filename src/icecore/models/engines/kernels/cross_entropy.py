@@ -40,7 +40,7 @@ def wide_cross_entropy_kernel(
     gradient += at * VOCABULARY
     target, share = tl.load(targets + tl.program_id(0)), tl.load(weight + tl.program_id(0))
     largest = tl.full((BLOCK,), -float("inf"), tl.float32)
-    total = tl.zeros((BLOCK,), tl.float32)  # of exponentials, in units of exp(largest): one sum per lane
+    total = tl.zeros((BLOCK,), tl.float32)  # sums of exponentials, in units of exp(largest): one per lane
     for begin in range(0, VOCABULARY, BLOCK):
         column = begin + tl.arange(0, BLOCK)
         value = tl.load(logits + column, mask=column < VOCABULARY, other=-float("inf")).to(tl.float32)

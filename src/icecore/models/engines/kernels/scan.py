@@ -153,7 +153,7 @@ def scan_backward_kernel(
     length = tl.load(lengths + sequence)
     chunk = (length + EVERY - 1) // EVERY
     by_state = tl.zeros((PADDED, CHANNELS), tl.float32)
-    total = tl.zeros((PADDED, CHANNELS), tl.float32)  # of the gradient of the rate
+    total = tl.zeros((PADDED, CHANNELS), tl.float32)  # sum for the gradient of the rate
     while chunk > 0:
         chunk -= 1
         slot = (tl.load(kept_begins + chunk) + sequence).to(tl.int64)
