@@ -16,6 +16,7 @@ Series = dict[str, dict[str, Any]]  # by measured number: steps, and a list of v
 DIGITS = 4
 HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
 LOG_FROM = 20.0  # a measured number whose largest value is this many times its smallest gets a logarithmic axis
+MOST_DRAWN = 1e100  # beyond it, the span of an axis is no number
 SHARES = ("accuracy", "exact_match")  # between 0 and 1
 
 
@@ -34,9 +35,13 @@ def series_of(rows: Iterable[dict[str, Any]], seeds: int, most: int | None = Non
     for row in rows:
         probes = row.get("probes")
         for name, values in {**row, **(probes if isinstance(probes, dict) else {})}.items():
-            if isinstance(values, list) and len(values) == seeds and all(map(is_number, values)):
+            if isinstance(values, list) and len(values) == seeds and all(map(is_drawable, values)):
                 found.setdefault(name, []).append((row["step"], values))
     return {name: thinned(sorted(pairs, key=lambda pair: pair[0]), seeds, most) for name, pairs in found.items()}
+
+
+def is_drawable(value: Any) -> bool:
+    return is_number(value) and abs(value) <= MOST_DRAWN
 
 
 def thinned(pairs: Sequence[tuple[int, list[float]]], seeds: int, most: int | None) -> dict[str, Any]:
