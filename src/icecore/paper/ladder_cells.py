@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from icecore.paper.cells import PaperCell
 from icecore.paper.ladder_grid import KINDS, RUNGS, TARGET, WIDTHS, Rung
+from icecore.paper.scales import PRESETS
 from icecore.sweeps.names import TRAINABLE_OF
 
 if TYPE_CHECKING:
     from icecore.sweeps.cells import Cell
+    from icecore.tasks import Task
 
 # A laptop's small batches and few steps need higher rates, as its recipes for the paper's tasks do.
 RATES = {
@@ -23,11 +25,11 @@ TRAINING: dict[str, dict[str, Any]] = {
 
 
 @functools.cache
-def cells_by_place(scale: str, preset: str) -> dict[tuple[int, Rung, str], PaperCell]:
-    """Return the cells by width, rung and kind, the narrowest first."""
+def cells_by_place(scale: str) -> dict[tuple[int, Rung, str], PaperCell]:
+    """Return the cells by width, rung and kind, the narrowest first. They are the same with every preset."""
     return {
         (width, rung, kind): PaperCell(
-            rung.name(kind, width), scale, preset, functools.partial(make_cell, rung, kind, width, scale, preset)
+            rung.name(kind, width), scale, PRESETS[0], functools.partial(make_cell, rung, kind, width, scale)
         )
         for width in WIDTHS[scale]
         for rung in RUNGS[scale]
@@ -35,23 +37,32 @@ def cells_by_place(scale: str, preset: str) -> dict[tuple[int, Rung, str], Paper
     }
 
 
-def make_cell(rung: Rung, kind: str, width: int, scale: str, preset: str) -> "Cell":
+def make_cell(rung: Rung, kind: str, width: int, scale: str) -> "Cell":
     from icecore.models import Transformer
     from icecore.sweeps.cells import Cell
-    from icecore.tasks import make_task
 
-    task = make_task(rung.task, settings=rung.settings)
-    pairs = task.without_validation().train_set()
-    training = TRAINING[scale]
-    if pairs is not None:  # a batch has each pair at most once
-        training = training | {"batch": min(training["batch"], len(pairs))}
+    task, training = task_of(rung, scale)
     return Cell(
         rung.name(kind, width),
         task,
         Transformer(width=width, layers=rung.layers, init=INIT[kind]),
         TRAINABLE_OF[kind],
-        preset,
+        PRESETS[0],
         {**training, "lr": RATES[scale][kind][0]},
         rates=RATES[scale][kind],
         enough=TARGET / 100,
     )
+
+
+@functools.cache
+def task_of(rung: Rung, scale: str) -> "tuple[Task, dict[str, Any]]":
+    """Return a rung's task and training settings. A batch has each item of a finite training set at most once."""
+    from icecore.tasks import make_task
+
+    task = make_task(rung.task, settings=rung.settings)
+    training = TRAINING[scale]
+    if task.train_set() is None:
+        return task, training
+    pairs = task.without_validation().train_set()
+    assert pairs is not None
+    return task, training | {"batch": min(training["batch"], len(pairs))}

@@ -20,6 +20,7 @@ COLOURS = {"Random": BLUE, "Normal": GREEN}
 MARKERS = {"Random": "o", "Normal": "^"}
 ASIDE = {"Random": -0.17, "Normal": 0.17}  # of the row's middle
 NOT_RUN = -1  # place on the axis of widths
+HEADINGS = ("sens.", "rounds", "symb.")  # of COORDINATES
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,27 @@ class Mark:
             return len(self.widths)
         if self.width is not None:
             return self.widths.index(self.width)
-        return NOT_RUN if self.widest_run is None else self.widths.index(self.widest_run) + 0.5
+        return self.beyond
 
     @property
     def span(self) -> tuple[float, float] | None:
-        """Return the range over seeds; one that no width serves ends in the last column."""
+        """Return the range over seeds; it is open beyond the widest that was run if a seed needs more."""
         if self.width is None or not self.values:
             return None
         places = [float(self.widths.index(width)) for width in self.values]
-        return min(places), len(self.widths) if len(self.values) < self.seeds else max(places)
+        return min(places), self.beyond if self.is_open else max(places)
+
+    @property
+    def is_open(self) -> bool:
+        return len(self.values) < self.seeds
+
+    @property
+    def beyond(self) -> float:
+        """Return the place beyond the widest width that was run."""
+        if self.widest_run is None:
+            return NOT_RUN
+        rank = self.widths.index(self.widest_run)
+        return rank + (1.0 if rank == len(self.widths) - 1 else 0.5)
 
 
 def marks(evidence: Evidence) -> list[Mark]:
@@ -101,12 +114,14 @@ def draw_panel(panel: Any, rungs: Sequence[str], points: Sequence[Mark]) -> None
         colour, row = COLOURS[point.kind], row_of[point.rung] + ASIDE[point.kind]
         if point.span is not None:
             panel.plot(point.span, (row, row), color=colour, linewidth=1.4, alpha=0.5, solid_capstyle="butt")
+            if point.is_open:
+                panel.plot(point.span[1], row, marker=">", color=colour, markersize=3, alpha=0.5)
         panel.plot(point.place, row, **style_of(point.kind, point.state))
     for row in range(0, len(rungs), 2):
         panel.axhspan(row - 0.5, row + 0.5, color=GREY, alpha=0.07, linewidth=0)
     panel.axvspan(len(widths) - 0.5, len(widths) + 0.5, color=GREY, alpha=0.15, linewidth=0)
     panel.set_xlim(NOT_RUN - 0.5, len(widths) + 0.5)
-    panel.set_ylim(len(rungs) - 0.5, -0.5)
+    panel.set_ylim(len(rungs) - 0.5, -1.3)  # with a row of headings
     labels = ["not run", *map(str, widths), f"> {widths[-1]}"]
     panel.set_xticks(range(NOT_RUN, len(widths) + 1), labels, fontsize=7)
     panel.set_yticks(range(len(rungs)), rungs, fontsize=7)
@@ -116,10 +131,10 @@ def draw_panel(panel: Any, rungs: Sequence[str], points: Sequence[Mark]) -> None
     panel.spines[["top", "right", "left"]].set_visible(False)
     beside = panel.secondary_yaxis("right")
     coordinates = {point.rung: point.coordinates for point in points}
-    beside.set_yticks(range(len(rungs)), [columns(coordinates[rung]) for rung in rungs], fontsize=7, family="monospace")
+    texts = [HEADINGS, *(coordinates[rung] for rung in rungs)]
+    beside.set_yticks([-0.9, *range(len(rungs))], list(map(columns, texts)), fontsize=7, family="monospace")
     beside.tick_params(length=0)
     beside.spines["right"].set_visible(False)
-    panel.set_title(columns(("sens.", "rounds", "symb.")), fontsize=7, family="monospace", loc="right", x=1.36)
 
 
 def columns(texts: Sequence[str]) -> str:
@@ -137,7 +152,7 @@ def style_of(kind: str, state: State) -> dict[str, Any]:
 def legend(panel: Any) -> list[Any]:
     entries: list[tuple[str, dict[str, Any]]] = [(kind, style_of(kind, "reached")) for kind in KINDS]
     entries += [
-        ("range over seeds", {"color": GREY, "linewidth": 1.4, "alpha": 0.5}),
+        ("seeds' own widths", {"color": GREY, "linewidth": 1.4, "alpha": 0.5}),
         ("no width suffices", {**style_of("Random", "not reached"), "color": GREY}),
         ("wider not run yet", {**style_of("Random", "not finished"), "color": GREY}),
         ("not run", {**style_of("Random", "not run"), "color": GREY}),

@@ -55,7 +55,9 @@ def share_of_pairs(steps: Sequence[Step], name: str) -> float | None:
     It is the area under the curve of a classifier; a tie counts as a half. None without such pairs.
     """
     known = [step for step in steps if step.coordinate(name) != UNKNOWN]
-    reached, others = ([step.coordinate(name) for step in known if is_reached(step, "Random") is it] for it in (1, 0))
+    reached, others = (
+        [step.coordinate(name) for step in known if is_reached(step, "Random") is it] for it in (True, False)
+    )
     pairs = [(low, high) for low in reached for high in others]
     return statistics.fmean((low < high) + (low == high) / 2 for low, high in pairs) if pairs else None
 

@@ -44,7 +44,7 @@ def runs_by_place(evidence: Evidence) -> Runs:
     """
     recorded = {size_of(run) for run in evidence.all_runs}
     found: Runs = {}
-    for (width, rung, kind), cell in cells_by_place(evidence.scale, evidence.preset).items():
+    for (width, rung, kind), cell in cells_by_place(evidence.scale).items():
         if (rung.task, width, rung.layers, TRAINABLE_OF[kind]) in recorded:
             rate = evidence.rates.get(cell.setting)
             runs = evidence.runs(cell if rate is None else replace(cell, rate=rate))

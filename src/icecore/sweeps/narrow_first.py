@@ -1,5 +1,6 @@
 """Sweeps whose cells choose their rate, one after the other: from narrow to wide, until a width suffices."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -63,7 +64,7 @@ def line_of(cell: Cell) -> CellName:
 
 
 def needed(cells: Sequence[Cell], sweep: Sweep) -> list[Cell]:
-    """Return the cells without those for which a narrower one of their line suffices already."""
+    """Return the cells that are narrower than the narrowest of their line that suffices already, if one does."""
     with_end = [cell for cell in cells if cell.enough is not None]
     known = sweep.records.by_run() if with_end else {}
     enough: dict[CellName, int] = {}  # the narrowest width that suffices
@@ -74,7 +75,7 @@ def needed(cells: Sequence[Cell], sweep: Sweep) -> list[Cell]:
         if len(accuracies) == len(runs) and statistics.median(accuracies) >= cell.enough:
             line, width = line_of(cell), cell.model.width
             enough[line] = min(width, enough.get(line, width))
-    return [cell for cell in cells if cell.model.width <= enough.get(line_of(cell), cell.model.width)]
+    return [cell for cell in cells if cell.model.width < enough.get(line_of(cell), math.inf)]
 
 
 def train_narrow_first(
