@@ -133,7 +133,7 @@ def test_a_playground_from_the_command_line_is_part_of_a_report(whole, tmp_path,
     data = report_data(sources_of([results]), Options(), warned.append, nothing)
     assert [one["run"] for one in data["playgrounds"]] == [run.name]
     assert len(warned) == 1
-    assert "other.json is not what icecore playground" in warned[0]
+    assert "other.json is not a file of icecore playground" in warned[0]
     monkeypatch.setattr("icecore.page.report.measured_part", lambda *_: {"analyses": []})
     data = report_data(sources_of([run]), Options(), nothing, nothing)
     assert [len(each["snapshots"]) for each in data["playgrounds"][0]["sets"]] == [2, 1]
