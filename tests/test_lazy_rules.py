@@ -240,7 +240,7 @@ def test_a_task_that_a_lazy_rule_solves_is_told_so(capsys):
 
 
 def test_training_names_a_lazy_rule_that_beats_the_tasks_own_baselines(tmp_path, capsys):
-    """Of sorted digits chance gets 10 %, a bag of symbols nearly everything."""
+    """Sorted digits: chance gets 10 %, a bag of symbols nearly everything."""
     quick = [
         "--width",
         "8",

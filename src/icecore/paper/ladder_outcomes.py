@@ -1,4 +1,4 @@
-"""Which predictions about the ladder held."""
+"""Predictions about the ladder beside their outcomes."""
 
 import itertools
 import math

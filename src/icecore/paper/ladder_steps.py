@@ -1,4 +1,4 @@
-"""What was recorded of the ladder: the smallest sufficient width at each rung, beside its coordinates."""
+"""Records of the ladder: the smallest sufficient width at each rung, beside its coordinates."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -20,7 +20,7 @@ ONE_SEED = 1  # chooses a rate; all seeds then train at it
 
 @dataclass(frozen=True)
 class Sweep:
-    """Where and how cells are trained."""
+    """Settings by which cells are trained: seeds, device, precision and folder."""
 
     seeds: Seeds
     records: Records
