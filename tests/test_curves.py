@@ -122,6 +122,7 @@ def test_a_run_that_is_training_has_curves_and_a_figure_is_written(whole, tmp_pa
         (["RUN", "--figure", "curves.txt"], "cannot draw"),
         (["RUN", "--figure", "RUN/curves.png"], "holds only the run"),
         (["empty"], "logged nothing so far"),
+        (["many", "--figure", "many.png"], "a figure has at most 24 panels, and 30 numbers were logged"),
     ],
 )
 def test_errors_are_one_line(arguments, words, whole, tmp_path, monkeypatch, capsys):
@@ -129,6 +130,10 @@ def test_errors_are_one_line(arguments, words, whole, tmp_path, monkeypatch, cap
     run = copied(whole, tmp_path)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text((run / "config.json").read_text())
+    shutil.copytree(run, tmp_path / "many")
+    seeds = len(whole.config.seeds)
+    row = {"step": 1, **{f"probe {number}": [1.0] * seeds for number in range(30)}}
+    (tmp_path / "many" / "metrics.jsonl").write_text(json.dumps(row))
     assert main(["curves", *(each.replace("RUN", str(run)) for each in arguments)]) == 2
     error = capsys.readouterr().err
     assert words in error
@@ -140,6 +145,8 @@ def test_names_are_no_formulas_and_long_integers_no_numbers(whole, tmp_path, cap
     shutil.copytree(whole.path, run)
     with (run / "metrics.jsonl").open("a") as file:
         file.write(f'{{"step": 1000, "loss": [1{"0" * 400}, 1.0]}}\n')
+        file.write('{"step": 1000, "loss": [1e308, -1e308]}\n')
+        file.write(f'{{"step": 1{"0" * 400}, "loss": [1.0, 1.0]}}\n')
     config = json.loads((run / "config.json").read_text())
     config["task"]["name"] = "a$\\frac{$b"
     (run / "config.json").write_text(json.dumps(config))

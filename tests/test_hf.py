@@ -14,11 +14,13 @@ from icecore import InputError, load, train
 from icecore.cli import main
 from icecore.models import HuggingFace, ModelDims, initialize, trained_names
 from icecore.models.check import require_model
+from icecore.models.hf import network_of
 from icecore.models.hf_config import require_counts
 from icecore.tasks import Needle
 
 transformers = pytest.importorskip("transformers")
 
+STREAMS = ("embedding", "block0.stream", "block1.stream", "final")
 DIMS = ModelDims(20, 12)
 TASK = Needle(max_pairs=2, values=4, vocabulary=12, test_size=20)
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
@@ -303,3 +305,26 @@ def test_a_network_that_does_not_run_at_its_sizes_is_one_line():
     """CodeGen splits its queries into four parts, so two heads do not fit."""
     with pytest.raises(InputError, match=r"transformers' codegen does not run at these sizes .*; take other sizes, or"):
         require_model(HuggingFace("CodeGenConfig", width=16, layers=1, heads=2), DIMS, 7, may_look_ahead=False)
+
+
+@pytest.mark.parametrize("name", ["LlamaConfig", "MambaConfig", "GPT2Config"])
+def test_activations_are_those_of_transformers_and_can_be_replaced(name: str):
+    model = HuggingFace(name, width=16, layers=2, heads=2)
+    parameters = initialize(model, DIMS, 0)
+    tokens = torch.randint(20, (2, 7), generator=torch.Generator().manual_seed(0))
+    values = model.trace(parameters, tokens)
+    assert tuple(values) == (*model.streams, "logits") == (*STREAMS, "logits")
+    network = network_of(model.config, DIMS, "cpu")
+    network.load_state_dict(parameters)
+    theirs = network(tokens, output_hidden_states=True, use_cache=False).hidden_states
+    first = 0 if name == "MambaConfig" else 1  # its hidden states begin after the first block
+    torch.testing.assert_close(values["block0.stream"], theirs[first])
+    tokens_alone = network.get_input_embeddings()(tokens)
+    torch.testing.assert_close(values["embedding"], theirs[0] if name == "GPT2Config" else tokens_alone)
+    torch.testing.assert_close(values["final"], theirs[-1])
+    torch.testing.assert_close(values["logits"], model.logits(parameters, tokens))
+
+    def swap(name: str, value: torch.Tensor) -> torch.Tensor:
+        return value.flip(0) if name == "block0.stream" else value
+
+    torch.testing.assert_close(model.hidden(parameters, tokens, swap), model.hidden(parameters, tokens).flip(0))

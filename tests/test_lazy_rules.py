@@ -237,3 +237,25 @@ def test_a_difficulty_is_one_setting_under_one_name():
 def test_a_task_that_a_lazy_rule_solves_is_told_so(capsys):
     assert main(["tasks", "needle", "--max-pairs", "1", "--test-items-in-stream", "true"]) == 0
     assert "the rule 'last 2 tokens' solves this task" in capsys.readouterr().out
+
+
+def test_training_names_a_lazy_rule_that_beats_the_tasks_own_baselines(tmp_path, capsys):
+    """Sorted digits: chance gets 10 %, a bag of symbols nearly everything."""
+    quick = [
+        "--width",
+        "8",
+        "--layers",
+        "1",
+        "--steps",
+        "1",
+        "--batch",
+        "4",
+        "--warmup-steps",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
+    assert main(["train", "sorting", "--length", "4", "--test-size", "200", *quick]) == 0
+    printed = capsys.readouterr().out
+    assert "baselines: chance 0.1000" in printed
+    assert "strongest lazy rule: bag of symbols 0.9" in printed

@@ -132,6 +132,9 @@ def test_what_users_derive_from_is_exported():
     assert set(ice.__all__) >= {*ice.HOME, *ice.PACKAGES}
     assert issubclass(ice.tasks.OneAnswerTask, ice.tasks.PlainTask)
     assert issubclass(ice.tasks.PairTask, ice.Task)
+    assert all(getattr(ice.tasks, task.__name__) is task for task in ice.tasks.TASKS.values())
+    assert all(getattr(ice, model.__name__) is model for model in ice.models.SHIPPED)
+    assert issubclass(ice.tasks.LadderTask, ice.Task)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         _ = ice.Nothing
 

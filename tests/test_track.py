@@ -94,7 +94,7 @@ def test_a_single_seed_has_another_body_as_its_null(source, tmp_path):
     assert not any(torch.equal(null[name], before[name]) for name in matrices)
     found = track(tracked, items=20)
     assert (found["null"], found["steps"]) == ("a re-drawn body", [2])
-    assert any("with several seeds" in note for note in tables(found)[0].notes)
+    assert any("train several seeds" in note for note in tables(found)[0].notes)
 
 
 def test_full_training_stands_beside(thawed, tmp_path):

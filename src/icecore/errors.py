@@ -39,7 +39,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     known = list(dict.fromkeys(known))
     is_short = len(known) <= MOST_NAMES
     close = difflib.get_close_matches(name, known, n=1 if is_short else 3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    suggested = " or ".join(f"'{each}'" for each in close)
+    hint = f"did you mean {suggested}? " if close else ""
     listed = ", ".join(known) if is_short else f"{', '.join(known[:FEW_NAMES])} and {len(known) - FEW_NAMES} more"
     return InputError(f"unknown {kind} '{name}': {hint}known: {listed}")
 

@@ -325,6 +325,9 @@ ON_RUNS: dict[str, Callable[[Path], None]] = {
     "metrics with strange numbers": added_line(
         "metrics.jsonl", '{"step": -5, "loss": [1e308, -1e308], "x": [NaN, []]}'
     ),
+    "metrics with 10,000 names": added_line(
+        "metrics.jsonl", json.dumps({"step": 41, **{f"x{number}": [1.0, 2.0] for number in range(10_000)}})
+    ),
     "metrics with markup": added_line("metrics.jsonl", json.dumps({"step": 41, MARKUP + ESCAPES: [1.0, 2.0]})),
     "loss with 400 digits": set_at("result.json", "loss", to=[10**400, 1.0]),
     "seconds with 400 digits": set_at("result.json", "seconds", to=10**400),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("loss", "accuracy")  # where they were logged
 HEIGHT, WIDEST = 10, 100  # size of a plot in characters
+MOST_PANELS = 24  # of a figure
 
 
 def command(
@@ -66,6 +67,10 @@ def command(
         if name not in known:
             raise unknown_name("measured number", name, known)
     chosen = measure or [name for name in SHOWN if name in known] or known
+    require(
+        figure is None or len(chosen) <= MOST_PANELS,
+        f"a figure has at most {MOST_PANELS} panels, and {len(chosen):,} numbers were logged: name some with --measure",
+    )
     if figure is not None:
         require(len(found) <= MOST_DRAWN, f"a figure tells {MOST_DRAWN} runs apart, these are {len(found)}: name fewer")
         write(draw_runs(found, chosen, log), [figure])

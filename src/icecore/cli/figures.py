@@ -7,7 +7,7 @@ import typer
 from icecore.cli.output import JSON_OPTION, print_json, say
 from icecore.cli.sweeps import DEFAULT_RESULTS, PRESET, RESULTS, ScaleName, require_preset, require_results, warn
 
-NAMES = "fig4, fig6, fig7, fig8, capacity, init, bodies, bodies-library"
+NAMES = "fig4, fig6, fig7, fig8, capacity, init, bodies, bodies-library, ladder"
 
 
 def figure_command(

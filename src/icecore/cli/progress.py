@@ -150,11 +150,19 @@ class SweepProgress:
         """End a run with a line that stays on the screen."""
         self.done, self.under_way = self.done + seed_steps, 0
         self.bar.update(self.row, completed=self.done)
-        line = f"[{self.done / self.total:4.0%}] {words}"
+        line = f"[{self.share(self.done):4.0%}] {words}"
         if self.bar.disable:
             say_aside(line, flush=True)
         else:
             self.bar.console.print(printable_line(line), markup=False, highlight=False)
+
+    def share(self, done: float) -> float:
+        return done / self.total if self.total else 1.0
+
+    def drop(self, seed_steps: int) -> None:
+        """Leave out a run that is not needed."""
+        self.total -= seed_steps
+        self.bar.update(self.row, total=self.total)
 
     def show(self, words: str, done: float, is_due: bool = False) -> None:
         self.bar.update(self.row, completed=done, description=words)
@@ -162,7 +170,7 @@ class SweepProgress:
         if not self.bar.disable or not (is_due or now - self.last_printed >= PLAIN_SECONDS):
             return
         self.last_printed = now
-        say_aside(f"[{done / self.total:4.0%}{self.pace.left(done, self.total)}] {words}", flush=True)
+        say_aside(f"[{self.share(done):4.0%}{self.pace.left(done, self.total)}] {words}", flush=True)
 
 
 @contextlib.contextmanager

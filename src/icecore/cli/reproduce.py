@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,11 +32,9 @@ from icecore.errors import InputError, require, unknown_name
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
+    from icecore.paper.cells import PaperCell
     from icecore.sweeps.cells import Cell
     from icecore.sweeps.runner import Job
-
-
-ONE_SEED = 1  # chooses a rate; all seeds then train at it
 
 
 class Executor(StrEnum):
@@ -58,8 +57,8 @@ def reproduce_command(
     ),
     lr: str | None = typer.Option(
         None,
-        help="For bodies: several learning rates, 1e-3,5e-3: each cell takes its best on validation items, with one "
-        "seed, and keeps it.",
+        help="For bodies and ladder: several learning rates, 1e-3,5e-3: each cell takes its best on validation items, "
+        "with one seed, and keeps it. ladder has rates of its own.",
     ),
     at_once: int | None = typer.Option(
         None, min=1, help="Largest population: seeds that train at once.", rich_help_panel=RUN_PANEL
@@ -108,65 +107,58 @@ def reproduce_command(
         return
     import torch
 
-    from icecore.paper import EXPERIMENTS
     from icecore.store import Records
     from icecore.sweeps.cluster import run_on_ray
-    from icecore.sweeps.rates import at_chosen_rates, choose_rates, untried_of
-    from icecore.sweeps.runner import missing, run_missing
+    from icecore.sweeps.narrow_first import Sweep, needed, train_narrow_first
+    from icecore.sweeps.runner import run_missing
     from icecore.training import device_name, pick_device, pick_precision
     from icecore.training.trackers import require_trackers
 
     require_trackers(log)
     require(not log or executor is Executor.local, "--log follows runs of this machine: drop it, or --executor ray")
     names = with_text(names, scale, text)
-    rates = rates_for(names, lr)
-    cells = cells_of(names, scale, preset, only, text)
+    cells = cells_of(names, scale, preset, only, text, rates_for(names, lr))
     results = results or DEFAULT_RESULTS[scale]
     records = Records(results, warn)
-    if plan_for is not None:
+    if plan_for is None:
+        where = pick_device(device)
+    else:
         require(dry_run, "--plan-for needs --dry-run: a sweep runs on the machine that starts it")
         require(device == "auto", "--plan-for names the device: drop --device")
         require_bench(results, plan_for)
-        planned = torch.device("cpu" if plan_for.startswith("cpu") else "cuda")
-        chosen = pick_precision(precision, planned)
-        list_missing(missing(cells, seeds, records, chosen, planned.type, at_once), results, plan_for, json)
-        return
-    where = pick_device(device)
-    chosen = pick_precision(precision, where)
-    untried = untried_of(cells, rates, ONE_SEED, results, device, precision) if rates else []
-    if any(EXPERIMENTS[name].has_rates for name in names):
-        populations = missing(at_chosen_rates(cells, results), seeds, records, chosen, where.type, at_once, runs, force)
-    else:
-        populations = missing(cells, seeds, records, chosen, where.type, at_once, runs, force)
+        where = torch.device("cpu" if plan_for.startswith("cpu") else "cuda")
+    sweep = Sweep(seeds, records, runs, where.type, pick_precision(precision, where), at_once, force)
+    cells = needed(cells, sweep)
+    untried, populations = [job for cell in cells for job in sweep.untried(cell)], sweep.missing(cells)
     if dry_run:
-        list_missing([*untried, *populations], results, device_name(where), json)
+        list_missing([*untried, *populations], results, plan_for or device_name(where), json)
         return
-    started = time.monotonic()
+    started, finished = time.monotonic(), 0
     with (
-        jobs_progress([*untried, *populations]) as (progress_of, on_done),
+        jobs_progress([*untried, *populations]) as (progress_of, show_done),
         jobs_logged(log, runs, device, precision, progress_of) as progress_of,
     ):
-        if rates:
-            require(executor is Executor.local, "--lr chooses rates on this machine: drop --executor")
-            failures = []
-            for cell in cells:  # one after the other: if time is short, the first have their numbers
-                best = choose_rates([cell], rates, ONE_SEED, results, device, precision, progress_of)[0].cell
-                own = missing([best], seeds, records, chosen, where.type, at_once, runs, force)
-                failures += run_missing(own, records, runs, device, chosen, progress_of, on_done)
+
+        def on_done(job: "Job", accuracy: list[float]) -> None:
+            nonlocal finished
+            finished += bool(accuracy)
+            show_done(job, accuracy)
+
+        if any(cell.rates for cell in cells):
+            require(executor is Executor.local, "rates are chosen on this machine: drop --executor, or --lr")
+            failures = train_narrow_first(cells, sweep, progress_of, on_done)
         elif executor is Executor.ray:
-            failures = run_on_ray(populations, records, runs, where.type, chosen, on_done, address, gpus)
+            failures = run_on_ray(populations, records, runs, where.type, sweep.precision, on_done, address, gpus)
         else:
-            failures = run_missing(populations, records, runs, device, chosen, progress_of, on_done)
+            failures = run_missing(populations, records, runs, where.type, sweep.precision, progress_of, on_done)
     for failure in failures:
         say_aside(f"failed: {failure.label}: {failure.reason}")
     show_claims(experiment_names(names), scale, preset, results, json, format_of(markdown, csv), grid)
     if not json:
-        done = counted(len(populations) - len(failures), "population")
-        say(f"{done} in {time.monotonic() - started:.0f} s")
+        say(f"{counted(finished, 'population')} in {time.monotonic() - started:.0f} s")
     if failures:
-        raise InputError(
-            f"{len(failures)} of {counted(len(populations), 'population')} failed; see above, fix it and run again"
-        )
+        tried = counted(finished + len(failures), "population")
+        raise InputError(f"{len(failures)} of {tried} failed; see above, fix it and run again")
 
 
 def rates_for(names: Sequence[str], lr: str | None) -> list[float]:
@@ -204,22 +196,35 @@ def with_text(names: Sequence[str], scale: ScaleName, text: Path | None) -> list
 
 
 def cells_of(
-    names: Sequence[str], scale: ScaleName, preset: str, only: Sequence[str], text: Path | None = None
+    names: Sequence[str],
+    scale: ScaleName,
+    preset: str,
+    only: Sequence[str],
+    text: Path | None = None,
+    rates: Sequence[float] = (),
 ) -> "list[Cell]":
-    """Return the cells of the named tables and figures; with `only`, those whose label contains one of its texts."""
+    """Return the cells of the named tables and figures; with `only`, those whose label contains one of its texts.
+
+    Those that choose their rate choose from `rates`, if given.
+    """
     from icecore.paper import named
 
     require_preset(preset)
     cells = [cell for experiment in named(names) for cell in experiment.at(scale, preset, text)]
+
+    def made(cell: "PaperCell") -> "Cell":
+        of_choice = cell.made.rates is not None and rates
+        return replace(cell.made, rates=tuple(rates)) if of_choice else cell.made
+
     if not only:
-        return [cell.made for cell in cells]
+        return [made(cell) for cell in cells]
     for part in only:
         require(bool(part.strip()), "--only '' names no cell; drop it, or give part of a cell's label")
         known = ", ".join(cell.label for cell in cells[:3])
         require(
             any(part in cell.label for cell in cells), f"no cell's label contains '{part}'; labels are such as: {known}"
         )
-    return [cell.made for part in only for cell in cells if part in cell.label]
+    return [made(cell) for part in only for cell in cells if part in cell.label]
 
 
 def list_experiments() -> None:

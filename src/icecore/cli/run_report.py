@@ -10,6 +10,7 @@ from icecore.reporting.table import Table
 if TYPE_CHECKING:
     from icecore.training import RunConfig, TrainedRun
 
+LEAD = 0.005  # by which a lazy rule must beat the task's own baselines: rules are fitted to random items
 HEADINGS = {"loss_per_byte": "nats per byte"}
 
 
@@ -34,11 +35,24 @@ def report(run: "TrainedRun", json: bool) -> None:
         baselines = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in result.get(kind, {}).items())
         if baselines or kind == "baselines":
             say(f"{kind.replace('_', ' ')}: {baselines or 'none'}")
+    say_lazy_rule(run)
     say(
         f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen{state_of(config)}"
     )
     device = printable_line(result["device"])
     say(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {device}; saved in {run.path}")
+
+
+def say_lazy_rule(run: "TrainedRun") -> None:
+    """Print the strongest lazy rule if it beats the task's own baselines: its author need not have thought of it."""
+    from icecore.tasks.lazy import strongest_lazy_rule
+    from icecore.user_code import reraise_user_error
+
+    task = run.config.task
+    with reraise_user_error(f"{task.name} fails"):
+        rule = strongest_lazy_rule(task)
+    if rule is not None and rule.accuracy > max(run.result["baselines"].values(), default=0.0) + LEAD:
+        say(f"strongest lazy rule: {rule.name.replace('_', ' ')} {rule.accuracy:.4f}; icecore tasks lists all")
 
 
 def state_of(config: "RunConfig") -> str:

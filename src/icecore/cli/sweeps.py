@@ -81,6 +81,9 @@ def jobs_progress(
             return progress.begin(population.label, population.seed_steps)
 
         def on_done(population: "Job", accuracy: list[float]) -> None:
+            if not accuracy:  # it was not needed
+                progress.drop(population.seed_steps)
+                return
             values = " ".join(f"{value:.4f}" for value in accuracy)
             progress.end(f"{population.label}: accuracy {values}", population.seed_steps)
 

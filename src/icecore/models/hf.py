@@ -1,5 +1,6 @@
 """Any causal language model of Hugging Face transformers as a body, by its config: `--model hf:CONFIG`."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -12,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from icecore.errors import InputError, in_one_line, require, require_choices
-from icecore.models.base import Model, ModelDims, Parameters, ParameterSpec
+from icecore.models.base import Hook, Model, ModelDims, Parameters, ParameterSpec
 from icecore.models.hf_config import (
     config_from,
     digest_of,
@@ -23,6 +24,7 @@ from icecore.models.hf_config import (
     tensors_in,
     weight_files,
 )
+from icecore.models.hf_hooks import blocks_of, hooked
 from icecore.seeding import make_generator
 
 PREFIX = "hf:"
@@ -110,9 +112,22 @@ class HuggingFace(Model):
                     value.normal_(0, 1 / math.sqrt(inputs), generator=make_generator(seed, "init", name))
         return values
 
-    def hidden(self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"]) -> Float[Tensor, "batch seq width"]:
+    def hidden(
+        self, parameters: Parameters, tokens: Int64[Tensor, "batch seq"], hook: Hook | None = None
+    ) -> Float[Tensor, "batch seq width"]:
         """Return the input of the network's output embeddings."""
-        return run(self, parameters, tokens)[0]
+        hidden = run(self, parameters, tokens, hook)[0]
+        return hidden if hook is None else hook("final", hidden)
+
+    @property
+    def activations(self) -> tuple[str, ...]:
+        """Return the residual stream before the blocks and after each, and the body's output; none without blocks."""
+        blocks = blocks_of(outline_of(self.config, ModelDims(8, 8)), self.layers)
+        return () if not blocks else ("embedding", *(f"block{each}.stream" for each in range(len(blocks))), "final")
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        return self.activations
 
     def unembed(self, parameters: Parameters, hidden: Float[Tensor, "*places width"]) -> Float[Tensor, "*places vocab"]:
         weight, bias = names_of_output(self.config)
@@ -123,7 +138,7 @@ class HuggingFace(Model):
 LEVELS = (("layers", "num_hidden_layers"), ("heads", "num_attention_heads"))
 
 
-def run(model: HuggingFace, parameters: Parameters, tokens: Tensor) -> tuple[Tensor, Tensor]:
+def run(model: HuggingFace, parameters: Parameters, tokens: Tensor, hook: Hook | None = None) -> tuple[Tensor, Tensor]:
     """Return the input of the output embeddings, and transformers' logits."""
     weight = parameters[names_of_output(model.config)[0]]
     network = network_of(
@@ -131,8 +146,10 @@ def run(model: HuggingFace, parameters: Parameters, tokens: Tensor) -> tuple[Ten
     )
     seen: list[Tensor] = []
     handle = network.get_output_embeddings().register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    blocks = None if hook is None else blocks_of(network, model.layers)
+    shape = (*tokens.shape, model.width)
     try:
-        with offline():
+        with offline(), contextlib.nullcontext() if not blocks or hook is None else hooked(blocks, hook, shape):
             logits = torch.func.functional_call(network, dict(parameters), (tokens,), {"use_cache": False}).logits
     finally:
         handle.remove()

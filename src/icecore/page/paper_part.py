@@ -164,14 +164,25 @@ def scales_of(records: Records) -> list[str]:
     recorded = {run["setting"] for run in runs}
     if not recorded:
         return []
-    found = [scale for scale in SCALES if recorded & paper_settings(scale)]
+    found = [scale for scale in SCALES if recorded & (paper_settings(scale) | own_settings(records, scale))]
     return found or (["laptop"] if any(run["config"]["task"]["name"] == "language" for run in runs) else [])
 
 
 @functools.cache
 def paper_settings(scale: str) -> frozenset[str]:
-    """Return the settings of all cells that need no text, with every preset."""
-    experiments = [experiment for experiment in EXPERIMENTS.values() if not experiment.needs_text]
+    """Return the settings of all cells that need no text, with every preset; but not of those found by their runs."""
+    experiments = [
+        experiment for experiment in EXPERIMENTS.values() if not experiment.needs_text and experiment.runs is None
+    ]
     return frozenset(
         cell.setting for experiment in experiments for preset in PRESETS for cell in experiment.at(scale, preset)
     )
+
+
+def own_settings(records: Records, scale: str) -> frozenset[str]:
+    """Return the settings of recorded runs of experiments that find their own, but for those of a text."""
+    evidence = evidence_of(records, scale)
+    experiments = [
+        experiment for experiment in EXPERIMENTS.values() if not experiment.needs_text and experiment.runs is not None
+    ]
+    return frozenset(run["setting"] for experiment in experiments for run in experiment.runs_of(evidence))

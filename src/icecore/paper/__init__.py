@@ -15,6 +15,7 @@ from icecore.paper.fig7 import FIG7
 from icecore.paper.fig8 import FIG8
 from icecore.paper.gain import GAIN
 from icecore.paper.init import INIT
+from icecore.paper.ladder import LADDER_EXPERIMENT
 from icecore.paper.parts import PARTS_EXPERIMENT
 from icecore.paper.table1 import TABLE1
 from icecore.paper.table2 import TABLE2
@@ -40,7 +41,7 @@ EXPERIMENTS = {
         *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
         *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
         TEXT,
-        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT),
+        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT, LADDER_EXPERIMENT),
     )
 }
 FIGURES: dict[str, tuple[Experiment, Figure]] = {

@@ -85,7 +85,7 @@ def body_cell(scale: Scale, preset: str, name: CellName) -> PaperCell:
         is_short = name.task == "memorization" and scale.name == "paper"
         training = cell.training | ({"steps": MEMORY_STEPS} if is_short else {})
         model = MODELS[called](**{"width": cell.model.width, **settings, **own})
-        return replace(cell, model=model, training=training)
+        return replace(cell, model=model, training=training, rates=())
 
     return scale.cell(name, preset, change=with_body)
 

@@ -217,7 +217,9 @@ def theories(found: Found) -> Table:
     return theory_table(ours)
 
 
-def theory_table(ours: Sequence[tuple[Theory, float | None]]) -> Table:
+def theory_table(
+    ours: Sequence[tuple[Theory, float | None]], title: str = "Predictions of the literature, by medians"
+) -> Table:
     rows = [
         (
             theory.label,
@@ -231,7 +233,6 @@ def theory_table(ours: Sequence[tuple[Theory, float | None]]) -> Table:
     ]
     headings = ("prediction", "measured", "range", "ours", "", "source")
     wraps = ("measured", "source")
-    title = "Predictions of the literature, by medians"
     return Table(title, headings, rows, left=("prediction", *wraps, ""), wraps=wraps, secondary=("source", "range"))
 
 

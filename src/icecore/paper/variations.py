@@ -88,9 +88,9 @@ def batches(scale: Scale, preset: str) -> list[Variation]:
     """
 
     def with_larger_batch(cell: "Cell", gpus: int) -> "Cell":
-        items, batch = cell.task.train_set(), gpus * cell.of_one_seed.training.batch
+        items, batch = cell.task.train_count(), gpus * cell.of_one_seed.training.batch
         if items is not None:
-            batch = min(batch, len(items))
+            batch = min(batch, items)
         changed = {"batch": batch, "steps": steps_of_as_many_epochs(cell, cell.task, batch)}
         return replace(cell, training=cell.training | changed)
 
@@ -111,10 +111,10 @@ def predicted_cells(scale: Scale, preset: str) -> list[PaperCell]:
 def steps_of_as_many_epochs(cell: "Cell", task: "Task", batch: int) -> int:
     """Return the steps for as many epochs of the task as the cell has; with streamed data, the cell's steps."""
     usual = cell.of_one_seed.training
-    items, others = cell.task.train_set(), task.train_set()
+    items, others = cell.task.train_count(), task.train_count()
     if items is None or others is None:
         return usual.steps
-    return usual.steps // math.ceil(len(items) / usual.batch) * math.ceil(len(others) / batch)
+    return usual.steps // math.ceil(items / usual.batch) * math.ceil(others / batch)
 
 
 def data(scale: Scale, preset: str) -> list[Variation]:

@@ -19,6 +19,7 @@ HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
 DASHES = ("-", "--", ":", "-.")
 MOST_DRAWN = len(HUES) * len(DASHES)  # runs of a figure
 LOG_FROM = 20.0  # a measured number whose largest value is this many times its smallest gets a logarithmic axis
+MOST_DRAWN = 1e100  # beyond it, the span of an axis is no number
 SHARES = ("accuracy", "exact_match")  # between 0 and 1
 
 
@@ -42,9 +43,13 @@ def series_of(rows: Iterable[dict[str, Any]], seeds: int, most: int | None = Non
     for row in rows:
         probes = row.get("probes")
         for name, values in {**row, **(probes if isinstance(probes, dict) else {})}.items():
-            if isinstance(values, list) and len(values) == seeds and all(map(is_number, values)):
+            if isinstance(values, list) and len(values) == seeds and all(map(is_drawable, values)):
                 found.setdefault(name, []).append((row["step"], values))
     return {name: thinned(sorted(pairs, key=lambda pair: pair[0]), seeds, most) for name, pairs in found.items()}
+
+
+def is_drawable(value: Any) -> bool:
+    return is_number(value) and abs(value) <= MOST_DRAWN
 
 
 def thinned(pairs: Sequence[tuple[int, list[float]]], seeds: int, most: int | None) -> dict[str, Any]:

@@ -62,6 +62,12 @@ def is_of_text(value: Any) -> bool:
     return isinstance(value, dict) and has_numbers(value.get("tokens"), ("train",)) and is_number(value.get("epochs"))
 
 
+def has_coordinates(value: Any) -> bool:
+    """Tell whether it has a task's coordinates in theory: numbers or None, and the name of a class."""
+    names = ("sensitivity", "most_sensitive", "rounds", "symbols")
+    return isinstance(value, dict) and all(value.get(name) is None or is_number(value[name]) for name in names)
+
+
 def is_variance(value: Any) -> bool:
     """Tell whether it has shares of directions and neurons, by positions and activation."""
     places = [place for each in value.values() for place in each.values()] if has_dicts(value) else []
@@ -98,6 +104,8 @@ VALUE_TESTS: dict[str, Callable[[Any], bool]] = {
     "capacity": lambda value: has_numbers(value, CAPACITIES),
     "curve": is_curve,
     "text": is_of_text,
+    "coordinates": has_coordinates,
+    "lazy_rule": has_shares,
     "variance": is_variance,
 }
 REQUIRED = ("setting", "seed", "accuracy", "device", "config")

@@ -19,6 +19,7 @@ Warn = Callable[[str], None]
 NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and analyses of some of them
 # Keys that may differ between two records of one run: when, where and how fast it ran.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "threads", "device", "versions", "commit", "source", "command")
+MEASURED_ANEW = ("coordinates", "lazy_rule")  # of the task, on each machine
 PLACES = ("where", "file")  # paths in a config's task and model
 # Marks a setting added after runs were recorded: at its default it is left out of the config, so that run ids do
 # not change.
@@ -124,7 +125,7 @@ def differences(first: Record, second: Record) -> list[str]:
 
 def facts_of(record: Record) -> Record:
     """Return a record without its provenance and the paths of data and user files."""
-    facts = {key: value for key, value in record.items() if key not in CIRCUMSTANCES}
+    facts = {key: value for key, value in record.items() if key not in (*CIRCUMSTANCES, *MEASURED_ANEW)}
     if isinstance(facts.get("config"), dict):
         facts["config"] = {
             part: {key: each for key, each in value.items() if key not in PLACES} if isinstance(value, dict) else value

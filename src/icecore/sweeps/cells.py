@@ -22,6 +22,9 @@ class Cell:
     preset: str = "released"
     training: dict[str, Any] = field(default_factory=dict)
     is_analyzed: bool = False  # also measure activations, while the weights are in memory
+    # Learning rates to choose from on validation items; (): the one chosen before, if any; None: its own.
+    rates: tuple[float, ...] | None = None
+    enough: float | None = None  # accuracy from which on neither other rates nor wider cells of its line are trained
 
     @property
     def label(self) -> str:

@@ -1,4 +1,4 @@
-"""Fields of records beside accuracy: curve and bits for memorization, text for language modeling."""
+"""Fields of records beside accuracy: bits of memorization, text of language modeling, coordinates of the ladder."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 from icecore.analysis.capacity import capacity
 from icecore.store import Record
 from icecore.tasks import Language, Memorization, Task
+from icecore.tasks.lazy import strongest_lazy_rule
+from icecore.tasks.sensitivity import measure_sensitivity
 from icecore.training import RunFolder, TrainedRun, scored_losses
 from icecore.training.population import predict
 
@@ -61,3 +63,18 @@ def with_text(runs: TrainedRun, records: list[Record]) -> list[Record]:
     tokens = {split: len(task.tokens_of(split)) for split in ("train", "validation")}
     epochs = round(training.steps * training.batch * task.window / tokens["train"], 2)
     return [{**record, "text": {"tokens": tokens, "epochs": epochs}} for record in records]
+
+
+def with_coordinates(runs: TrainedRun, records: list[Record]) -> list[Record]:
+    """Add where theory places the task, its measured sensitivity and the strongest lazy rule, if theory places it."""
+    task = runs.config.task
+    coordinates = task.coordinates()
+    if coordinates is None:
+        return records
+    found: dict[str, Any] = coordinates._asdict()
+    if type(task).solve is not Task.solve:
+        measured = measure_sensitivity(task)
+        found |= {"sensitivity": measured.mean, "most_sensitive": measured.most}
+    rule = strongest_lazy_rule(task)
+    lazy = {} if rule is None else {"lazy_rule": {rule.name: rule.accuracy}}
+    return [{**record, "coordinates": found, **lazy} for record in records]

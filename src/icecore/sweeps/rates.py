@@ -34,12 +34,17 @@ def choose_rates(
     precision: str = "auto",
     progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
 ) -> list[ChosenRate]:
-    """Train every cell at every rate and choose the best; results under `folder` are not repeated."""
+    """Train every cell at every rate and choose the best; results under `folder` are not repeated.
+
+    A cell that has `enough` is trained at no further rate once one suffices.
+    """
     found = []
     for cell in cells:
-        measured = {
-            rate: median_at(cell, rate, seeds, folder, device, precision, progress_of) for rate in dict.fromkeys(rates)
-        }
+        measured: dict[float, float] = {}
+        for rate in dict.fromkeys(rates):
+            measured[rate] = median_at(cell, rate, seeds, folder, device, precision, progress_of)
+            if cell.enough is not None and measured[rate] >= cell.enough:
+                break
         best = best_of(measured)
         found.append(ChosenRate(at_rate(cell, best), best, measured))
     return found
@@ -62,16 +67,18 @@ def file_of(tried: Cell, seeds: Seeds, folder: Path, precision: str) -> Path:
     return folder / RATES / f"{hashlib.sha256(named.encode()).hexdigest()[:12]}.json"
 
 
-def untried_of(
-    cells: Sequence[Cell], rates: Sequence[float], seeds: Seeds, folder: Path, device: str, precision: str
-) -> list[Job]:
-    """Return a job per cell and rate without a stored result."""
-    each = [at_rate(cell, rate) for cell in cells for rate in dict.fromkeys(rates)]
-    return [
-        Job(tried, numbered(seeds))
-        for tried in each
-        if not file_of(tried, seeds, folder, precision_of(tried, device, precision)).exists()
-    ]
+def untried_of(cells: Sequence[Cell], rates: Sequence[float], seeds: Seeds, folder: Path, precision: str) -> list[Job]:
+    """Return a job per cell and rate without a stored result in this precision."""
+    found = []
+    for cell in cells:
+        for rate in dict.fromkeys(rates):
+            tried = at_rate(cell, rate)
+            path = file_of(tried, seeds, folder, precision)
+            if not path.exists():
+                found.append(Job(tried, numbered(seeds)))
+            elif cell.enough is not None and stored_median(path) >= cell.enough:
+                break
+    return found
 
 
 def median_at(
@@ -87,10 +94,7 @@ def median_at(
     tried, computed = at_rate(cell, rate), precision_of(cell, device, precision)
     path = file_of(tried, seeds, folder, computed)
     if path.exists():
-        accuracy = read_json(path).get("accuracy")
-        is_right = isinstance(accuracy, list) and bool(accuracy) and all(isinstance(each, float) for each in accuracy)
-        require(is_right, f"{path} is damaged: delete it, and the same command measures it again")
-        return statistics.median(accuracy)
+        return stored_median(path)
     job = Job(dataclasses.replace(tried, task=cell.task.without_validation()), numbered(seeds))
     try:
         run = train_population(job, None, device, computed, progress_of(job))
@@ -104,4 +108,11 @@ def median_at(
     path.parent.mkdir(parents=True, exist_ok=True)
     made = {"cell": cell.label, "of": cell.setting, "lr": rate, "seeds": list(numbered(seeds)), "accuracy": accuracy}
     write_json(path, made)
+    return statistics.median(accuracy)
+
+
+def stored_median(path: Path) -> float:
+    accuracy = read_json(path).get("accuracy")
+    is_right = isinstance(accuracy, list) and bool(accuracy) and all(isinstance(each, float) for each in accuracy)
+    require(is_right, f"{path} is damaged: delete it, and the same command measures it again")
     return statistics.median(accuracy)

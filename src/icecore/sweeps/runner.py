@@ -120,7 +120,9 @@ class Measured:
 
 
 def measure(population: "Job", runs: TrainedRun) -> Measured:
-    records = extras.with_text(runs, extras.with_memory(runs, list(records_of(runs))))
+    records = list(records_of(runs))
+    for add in (extras.with_memory, extras.with_text, extras.with_coordinates):
+        records = add(runs, records)
     analyzed = population.cell.is_analyzed
     return Measured(records, list(variance.inside_records(runs, records)) if analyzed else [])
 

@@ -127,6 +127,11 @@ class Task(abc.ABC):
         """Return all training items in order if there are finitely many, else None."""
         return None
 
+    def train_count(self) -> int | None:
+        """Return the number of training items if there are finitely many, else None."""
+        train_set = self.train_set()
+        return None if train_set is None else len(train_set)
+
     def test_set(self) -> Batch:
         """Return the fixed items that accuracy is measured on, on the CPU."""
         return self.draw(self.test_size, make_generator(0, "test"))

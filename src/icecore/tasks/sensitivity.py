@@ -55,7 +55,7 @@ def measure_sensitivity(task: Task, changes: int = CHANGES) -> Sensitivity:
     per_change = first.per_change + second.per_change
     variance = statistics.pvariance(per_change)
     mean = (sum(first.sums) + sum(second.sums)) / (sum(first.seen) + sum(second.seen))
-    return Sensitivity(mean, second.mean_of(first.highest), math.sqrt(variance / len(per_change)))
+    return Sensitivity(mean, max(mean, second.mean_of(first.highest)), math.sqrt(variance / len(per_change)))
 
 
 class Effects:

@@ -115,12 +115,11 @@ class RunConfig:
             trained_names(self.model, self.dims, phase.trainable)
         batches = {phase.training.batch for phase in self.phases}
         require(len(batches) == 1, f"all phases must share one batch size, got {', '.join(map(str, sorted(batches)))}")
-        train_set = self.task.train_set()
-        if train_set is not None:
+        count = self.task.train_count()
+        if count is not None:
             require(
-                self.training.batch <= len(train_set),
-                f"batch must not exceed the {len(train_set)} training items of {self.task.name}, "
-                f"got {self.training.batch}",
+                self.training.batch <= count,
+                f"batch must not exceed the {count} training items of {self.task.name}, got {self.training.batch}",
             )
 
     @property

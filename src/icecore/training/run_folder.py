@@ -39,6 +39,7 @@ from icecore.training.stored_config import CONFIG, read_config, require_same_con
 METRICS, CHECKPOINT, WEIGHTS, RESULT = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "result.json"
 STARTED_FROM = "start.safetensors"  # what was taken from another run and cannot be regenerated from seeds
 BEFORE_CONFIG = (*COPIES.values(), STARTED_FROM)  # written first: a config says that a run was begun
+MOST_STEP = 2**53  # a float holds it
 FILES = (CONFIG, *COPIES.values(), STARTED_FROM, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
@@ -157,7 +158,7 @@ class RunFolder:
         for line in lines:
             with contextlib.suppress(ValueError, RecursionError):
                 row = json.loads(line)
-                if isinstance(row, dict) and type(row.get("step")) is int:
+                if isinstance(row, dict) and type(row.get("step")) is int and 0 <= row["step"] <= MOST_STEP:
                     yield row
 
     def forget_metrics_after(self, step: int) -> None:

@@ -24,8 +24,7 @@ def require_same_config(folder: Path, stored: Mapping[str, Any], wanted: Mapping
     digests = [(each.get(START) or {}).get("where", {}).get("sha256") for each in (stored, wanted)]
     require(
         digests[0] == digests[1],
-        f"{folder} started from other weights than the run has that is to start it now: restore those, or use "
-        "--overwrite",
+        f"{folder} was started from other weights than that run has now: restore those, or use --overwrite",
     )
 
 
