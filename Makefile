@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test assault lint format readme clean
+.PHONY: demo test assault lint format readme page page-check clean
 
 demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
@@ -25,6 +25,12 @@ format: .venv/installed ## fix what lint can fix itself
 
 readme: .venv/installed ## tables and numbers of results in README and docs, from results/
 	$(BIN)/python -m icecore.paper.documents README.md docs/*.md
+
+page: ## the script and style of the page, from web/; needs node and npm, which users do not
+	cd web && npm ci && npm run build
+
+page-check: ## whether the checked-in script and style are what web/ builds, byte for byte
+	cd web && npm ci && npm run check
 
 clean: ## remove the environment and caches, keep runs
 	rm -rf .venv .pytest_cache .ruff_cache

@@ -99,14 +99,19 @@ def test_curves_on_a_terminal_and_as_json(whole, capsys, monkeypatch):
     assert curves["test_loss"]["values"][1][-1] == pytest.approx(whole.result["loss"][1])
 
 
-def test_a_run_that_is_training_has_curves_and_a_figure_is_written(whole, tmp_path, capsys):
+def test_a_run_that_is_training_has_curves_and_a_figure_is_written(whole, tmp_path, capsys, monkeypatch):
     run = copied(whole, tmp_path)
     (run / "result.json").unlink()
     write_run(tmp_path, config_of(16, 1e-3, 0), result_of(16, 0))
+    monkeypatch.setattr("icecore.reporting.curves.MOST_DRAWN", 1)
+    assert main(["curves", str(tmp_path), "--figure", str(tmp_path / "many.svg")]) == 2
+    assert "a figure tells 1 runs apart, these are 2" in capsys.readouterr().err
+    monkeypatch.undo()
     picture = tmp_path / "curves.svg"
     assert main(["curves", str(tmp_path), "--figure", str(picture)]) == 0
     assert "2 runs, loss and accuracy" in capsys.readouterr().out
     assert picture.read_text().startswith("<?xml")
+    assert "needle, Random 16 " in picture.read_text()  # matplotlib writes texts as comments
 
 
 @pytest.mark.parametrize(
@@ -142,6 +147,9 @@ def test_names_are_no_formulas_and_long_integers_no_numbers(whole, tmp_path, cap
         file.write(f'{{"step": 1000, "loss": [1{"0" * 400}, 1.0]}}\n')
         file.write('{"step": 1000, "loss": [1e308, -1e308]}\n')
         file.write(f'{{"step": 1{"0" * 400}, "loss": [1.0, 1.0]}}\n')
+    config = json.loads((run / "config.json").read_text())
+    config["task"]["name"] = "a$\\frac{$b"
+    (run / "config.json").write_text(json.dumps(config))
     assert main(["curves", str(run), "--figure", str(tmp_path / "curves.svg")]) == 0
     assert capsys.readouterr().out.startswith("1 run")
     assert "$" in (tmp_path / "curves.svg").read_text()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,6 +32,7 @@ from icecore.reporting.curves import series_of
 from icecore.reporting.inside import ANALYSES
 from icecore.reporting.table import Table
 from icecore.store import Records
+from icecore.tasks.lazy import strongest_lazy_rule
 
 WEB = Path(__file__).parents[1] / "web"
 RESULTS = Path(__file__).parents[1] / "results"
@@ -109,6 +111,23 @@ def test_the_policy_allows_the_one_script_and_no_request():
     assert "link" in parts.tags  # an empty icon, so that none is requested
     assert "connect-src" not in rules
     assert "http" not in parts.policy
+
+
+def test_baselines_of_own_runs_include_the_strongest_lazy_rule(tmp_path_factory, tmp_path):
+    whole = train_whole(tmp_path_factory)
+    rule = strongest_lazy_rule(whole.config.task)
+    assert rule is not None
+    run = copied(whole, tmp_path)
+    ((_, setting),) = data_of([tmp_path])["settings"].items()
+    assert setting["baselines"] == {rule.name: rule.accuracy} | whole.config.task.baselines()
+    (run / "weights.safetensors").unlink()  # such as code that is not trusted: the folder is not loaded
+    ((_, setting),) = data_of([tmp_path])["settings"].items()
+    assert rule.name not in setting.get("baselines", {})
+
+
+@pytest.mark.skipif(not (WEB / "node_modules").is_dir(), reason="needs node and `npm ci` in web/")
+def test_the_bundle_is_what_node_builds_byte_for_byte():
+    subprocess.run(["node", "build.mjs", "--check"], cwd=WEB, check=True, capture_output=True)
 
 
 def test_the_bundle_is_built_from_the_sources_beside_it():

@@ -70,6 +70,10 @@ def many(browser, many_page):
     assert browser.requests == [many_page.resolve().as_uri()]
 
 
+def playgrounds() -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((RESULTS / "playground").glob("*.json"))]
+
+
 def texts(page: Page, selector: str) -> list[str]:
     return page.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((each) => each.textContent)")
 
@@ -103,10 +107,35 @@ def test_every_table_and_figure_has_a_section_below_the_verdicts(results, result
             assert any(heading.endswith(f": {experiment.title}") for heading in headings), experiment.name
         else:
             assert any(experiment.missing in text for text in texts(results, "main p"))
-    assert {"What is inside", "Speed"} <= set(headings)
+    assert {"Playground", "What is inside", "Speed"} <= set(headings)
     links = results.run("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))")
     assert len(links) > 20
     assert results.run(f"{json.dumps(links)}.every((link) => document.getElementById(link.slice(1)))")
+
+
+def test_the_page_computes_the_shipped_runs(results):
+    """All are solved; that needs the right bodies, drawn from their seeds."""
+    runs = "[...document.querySelectorAll('details.one-run')]"
+    names = {"needle", "parentheses", "modular-addition"}
+    assert {text.partition(",")[0] for text in texts(results, "details.one-run > summary")} == names
+    results.run(f"{runs}.forEach((run) => (run.open = true))")
+    results.wait_for(f"{runs}.every((run) => run.textContent.includes('on 100 test items: 100 %'))")
+    (needle,) = [data for data in playgrounds() if data["task"]["name"] == "needle"]
+    assert needle["made"].keys() >= {"command", "commit", "device"}
+    assert needle["made"]["command"] in texts(results, "details.one-run code")
+    looking_up = (
+        "[...document.querySelectorAll('details.one-run .goal.most')].map((each) => parseInt(each.textContent))"
+    )
+    assert max(results.run(looking_up)) > 70  # % of a head's attention
+    for place in range(3):
+        results.run(f"{runs}[{place}].querySelectorAll('.bar button')[1].click()")
+    results.settle()
+    assert all("step 0 of" in text for text in texts(results, "details.one-run output"))
+    best = {data["task"]["name"]: 100 * max(data["task"]["baselines"].values()) for data in playgrounds()}
+    for name, most in best.items():
+        run = f"{runs}.find((run) => run.textContent.startsWith('{name}'))"
+        results.wait_for(f"{run}.textContent.includes('on 100 test items')")
+        assert float(results.run(f"{run}.querySelector('.accuracy').textContent").rstrip(" %")) < most + 5
 
 
 def test_the_tiles_count_the_claims_of_the_command_line(results):
@@ -237,6 +266,14 @@ def test_everything_that_can_be_used_has_a_name(results):
 
 def test_a_phone_scrolls_in_one_direction(results):
     results.resize(390, 844, is_phone=True)
+    assert results.run("document.documentElement.scrollWidth") <= 390
+    assert results.run("document.querySelector('.tiles').getBoundingClientRect().top + scrollY") < 844  # verdicts first
+    assert not results.run("document.querySelector('nav').checkVisibility()")
+    results.run("document.querySelector('.side summary').click()")
+    results.settle()
+    assert results.run("document.querySelector('nav').checkVisibility()")
+    results.run("document.querySelectorAll('main details').forEach((each) => (each.open = true))")
+    results.settle()
     assert results.run("document.documentElement.scrollWidth") <= 390
     click_cell(results, "needle, Normal 1024")
     assert results.run("document.querySelector('dialog').scrollWidth") <= 390

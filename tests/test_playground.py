@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +15,13 @@ from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models.base import ModelDims, ParameterSpec
 from icecore.models.initializers import Constant, Orthogonal
-from icecore.page.playground import (
-    PlaygroundOptions,
-    equally_far,
-    is_playable,
-    playground_of,
-    require_playable,
-)
+from icecore.page.along import equally_far
+from icecore.page.playground import PlaygroundOptions, is_playable, playground_of, require_playable
 from icecore.page.regenerate import drawn_again, normal_values
 from icecore.page.report import Options, report_data
 from icecore.page.sources import sources_of
 from icecore.seeding import derive_seed, make_generator
+from icecore.sweeps.demo import PLAYED
 
 
 def nothing(*_):
@@ -75,7 +72,7 @@ def test_the_way_ends_where_the_run_ended(whole):
     assert watched["snapshots"][0]["step"] == 0
     assert watched["snapshots"][-1]["step"] == whole.config.steps
     assert watched["snapshots"][-1]["accuracy"] == pytest.approx(whole.accuracy[0], abs=0.01)
-    assert len(other["snapshots"]) == 1
+    assert [each["step"] for each in other["snapshots"]] == [0, whole.config.steps]
     assert data["bodies"] == {}
     halves = np.frombuffer(base64.b64decode(watched["weights"]), dtype=np.float16)
     rows = {each["name"]: each["rows"] for each in data["parameters"]}
@@ -86,6 +83,40 @@ def test_the_way_ends_where_the_run_ended(whole):
     assert torch.equal(torch.from_numpy(halves[: sizes[0]].copy()), first)
     last = torch.from_numpy(halves[-sum(sizes) :][: sizes[0]].astype(np.float32))
     torch.testing.assert_close(last, whole.parameters(0)[watched["trained"][0]].flatten(), atol=2e-3, rtol=2e-3)
+
+
+def test_snapshots_that_a_run_saved_are_shown_without_training(tmp_path):
+    task = ice.tasks.Needle(max_pairs=2, values=5, vocabulary=12, test_size=10)
+    model = ice.Transformer(width=16, init="matched")
+    run = ice.train(
+        task,
+        model,
+        seeds=2,
+        steps=6,
+        batch=4,
+        warmup_steps=1,
+        snapshots=3,
+        evaluate_every=6,
+        out=tmp_path,
+        device="cpu",
+    )
+    assert run.path is not None
+    for count, steps in ((5, [0, 1, 3, 6]), (0, [0, 6])):
+        data = playground_of(run.path, PlaygroundOptions(count, seed=1), False, lambda _: pytest.fail("it trains"))
+        assert [each["step"] for each in data["sets"][0]["snapshots"]] == steps
+    assert data["made"]["device"] == run.result["device"]
+
+
+def test_the_small_runs_are_trained_once_and_written_as_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    few = {"trainable": "embeddings", "seeds": 2, "batch": 16, "lr": 2e-2, "steps": 2, "warmup_steps": 1}
+    monkeypatch.setattr("icecore.sweeps.demo.played_runs", lambda: dict.fromkeys(PLAYED[:2], few))
+    for _ in range(2):
+        assert main(["playground", "--out", "results/playground", "--items", "3", "--json"]) == 0
+        said = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert [Path(file).name for file in said["files"]] == ["needle.json", "parentheses.json"]
+        assert [one["snapshots"] for one in said["runs"]] == [3, 3]
+    assert len(list(Path("runs/playground").glob("*/*/result.json"))) == 2
 
 
 def test_a_body_that_cannot_be_drawn_is_stored(whole, monkeypatch):
@@ -104,6 +135,7 @@ def test_items_and_words_are_the_tasks(whole):
         (item.prompt, item.answer[0]) for item in items[:7]
     ]
     assert data["task"]["words"] == [task.words([token])[0] for token in range(task.vocab_size)]
+    assert ice.tasks.Parentheses().answer_words([0, 1, 2, 3]) == [" ", "no", "yes", "?"]
     assert set(data["task"]["ends"]) == {item.prompt[-1] for item in items}
 
 
@@ -126,17 +158,24 @@ def test_a_playground_from_the_command_line_is_part_of_a_report(whole, tmp_path,
     assert main(["playground", str(run), "--snapshots", "0", "--out", str(out), "--json"]) == 0
     said = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert said["bytes"] == out.stat().st_size
-    assert said["snapshots"] == 2
-    (results / "playground" / "other.json").write_text("{}")
+    assert [one["snapshots"] for one in said["runs"]] == [2]
+    stored = json.loads(out.read_text())
+    damaged = [{}, [], stored | {"sets": []}, stored | {"version": 1}, stored | {"run": 3}]
+    damaged.append(stored | {"sets": [stored["sets"][0] | {"weights": "AAAA"}]})
+    damaged.append(stored | {"task": stored["task"] | {"items": [{"tokens": [1, 99], "answer": 0}]}})
+    for number, other in enumerate(damaged):
+        (results / "playground" / f"other{number}.json").write_text(json.dumps(other))
     (results / "runs.jsonl").write_text("")
     warned: list[str] = []
     data = report_data(sources_of([results]), Options(), warned.append, nothing)
     assert [one["run"] for one in data["playgrounds"]] == [run.name]
-    assert len(warned) == 1
-    assert "other.json is not a file of icecore playground" in warned[0]
+    assert len(warned) == len(damaged)
+    assert all(
+        f"other{number}.json is not a file of icecore playground" in warned[number] for number in range(len(damaged))
+    )
     monkeypatch.setattr("icecore.page.report.measured_part", lambda *_: {"analyses": []})
     data = report_data(sources_of([run]), Options(), nothing, nothing)
-    assert [len(each["snapshots"]) for each in data["playgrounds"][0]["sets"]] == [2, 1]
+    assert [len(each["snapshots"]) for each in data["playgrounds"][0]["sets"]] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -144,6 +183,8 @@ def test_a_playground_from_the_command_line_is_part_of_a_report(whole, tmp_path,
     [
         (["nowhere"], "nowhere is not a run"),
         (["RUN", "--out", "page.txt"], "--out must end in .html or .json"),
+        (["RUN", "RUN/x", "--out", "one.json"], "one.json holds one run"),
+        (["--out", "one.json"], "one.json holds one run"),
         (["RUN", "--out", "RUN/page.html"], "holds only the run"),
         (["RUN", "--seed", "9"], "the run has the seeds [0, 1], not 9"),
     ],

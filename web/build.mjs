@@ -1,4 +1,5 @@
-// Bundles src/ into the files that `icecore report` puts into a page. Run with `npm run build`.
+// Bundles src/ into the files that `icecore report` puts into a page. Run with `npm run build`; `npm run check` tells
+// whether the files that are checked in are this bundle, byte for byte.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -52,11 +53,14 @@ const result = await build({
   outdir: out,
   absWorkingDir: here,
 });
+const isCheck = process.argv.includes("--check");
 mkdirSync(out, { recursive: true });
 for (const file of result.outputFiles) {
   const kind = file.path.endsWith(".css") ? "css" : "js";
   const head = `/*! The page of icecore, built from web/ (sources ${sourcesHash()}).`;
   const notice = kind === "js" ? `${head} It holds these libraries:\n\n${licences(result.metafile)}\n*/\n` : `${head} */\n`;
-  writeFileSync(join(out, `page.${kind}`), notice + file.text);
+  const target = join(out, `page.${kind}`);
+  if (!isCheck) writeFileSync(target, notice + file.text);
+  else if (readFileSync(target, "utf8") !== notice + file.text) throw new Error(`${target} is not what web/ builds: run npm run build`);
   console.log(`page.${kind}: ${Math.round((notice.length + file.text.length) / 1024)} KiB`);
 }

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +26,7 @@ TRAINED_STYLES = {
 }
 DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
 LADDER = "seeds"  # marks the dashes of single seeds
+INCHES_PER_LETTER, INCHES_PER_HANDLE = 0.062, 0.6  # of a legend in 8 points
 
 
 class Seeds(Protocol):
@@ -101,8 +102,17 @@ def finished(figure: "Figure", title: str) -> "Figure":
         dash: dict[str, Any] = {"color": GREY, "linestyle": "none", "marker": "_"}
         handles |= {"dash: one seed": figure.axes[0].plot([], [], **dash)[0]}
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    columns = columns_of(figure.get_figwidth(), handles)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
     return figure
+
+
+def columns_of(inches: float, labels: Iterable[str]) -> int:
+    """Return the columns of a legend, at most three, in which the longest label is whole."""
+    longest = max(map(len, labels), default=0)
+    return max(1, min(3, int(inches / (INCHES_PER_LETTER * longest + INCHES_PER_HANDLE))))
 
 
 def has_seeds(figure: "Figure") -> bool:

@@ -16,14 +16,20 @@ export function App({ data }) {
     <>
       <a class="skip" href="#content">Skip to the content</a>
       <div class="frame">
-        <aside class="side"><Contents data={data} /></aside>
+        <aside class="side"><Foldable><Contents data={data} /></Foldable></aside>
         <main id="content">
           <header class="top">
             <div>
               <h1>{data.title}</h1>
               <Made made={data.made} />
+              {parts.length > 0 && (data.playgrounds ?? []).length > 0 && (
+                <p class="small no-print"><a href="#playground">Play with a random body</a>: it computes in this page.</p>
+              )}
             </div>
-            <Theme />
+            <div class="bar small no-print">
+              <OpenAll />
+              <Theme />
+            </div>
           </header>
           {parts.map((part) => <Part key={part.scale + part.folder} part={part} settings={data.settings} pick={pick} />)}
           {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} />}
@@ -44,9 +50,37 @@ export function App({ data }) {
   );
 }
 
+const NARROW = window.matchMedia("(max-width: 60rem)"); // as in style.css
+
+// The contents: beside the page, and folded above it where there is no room, so that verdicts come first.
+function Foldable({ children }) {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const change = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  if (!isNarrow) return children;
+  return (
+    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)} onClick={(event) => event.target.closest("a") && setOpen(false)}>
+      <summary>Contents</summary>
+      {children}
+    </details>
+  );
+}
+
+// Opens every part that is folded, before a search or a print.
+function OpenAll() {
+  const open = () => document.querySelectorAll("main details").forEach((each) => (each.open = true));
+  return <button type="button" onClick={open}>Open all parts</button>;
+}
+
 function Made({ made }) {
   return <p class="small quiet">{made.at}, icecore {made.icecore}, commit {made.commit}</p>;
 }
+
+const openTarget = (event) => (document.querySelector(event.currentTarget.hash).open = true);
 
 function Contents({ data }) {
   return (
@@ -59,7 +93,12 @@ function Contents({ data }) {
             <ul>{data.own.map((group) => <li><a href={`#${idOf("runs", group.task)}`}>{group.task}</a></li>)}</ul>
           </li>
         )}
-        {(data.playgrounds ?? []).length > 0 && <li><a href="#playground">Playground</a></li>}
+        {(data.playgrounds ?? []).length > 0 && (
+          <li>
+            <a href="#playground">Playground</a>
+            <ul>{data.playgrounds.map((each) => <li><a href={`#${idOf("playground", each.run)}`} onClick={openTarget}>{each.task.name}</a></li>)}</ul>
+          </li>
+        )}
         {(data.inside ?? []).length > 0 && <li><a href="#inside">What is inside</a></li>}
         {(data.benches ?? []).length > 0 && <li><a href="#speed">Speed</a></li>}
       </ul>
@@ -74,7 +113,7 @@ function Theme() {
     else document.documentElement.dataset.theme = theme;
   }, [theme]);
   return (
-    <label class="small no-print">
+    <label>
       Colours{" "}
       <select value={theme} onChange={(event) => setTheme(event.target.value)}>
         <option value="auto">as the system</option>

@@ -49,7 +49,7 @@ function Numbers({ claim }) {
   ];
   return (
     <>
-      <p><Chip verdict={claim.verdict} /></p>
+      {(claim.shown.paper || claim.verdict !== "nothing to compare with") && <p><Chip verdict={claim.verdict} /></p>}
       <dl class="facts">{facts.filter(([, text]) => text).map(([name, text]) => <><dt>{name}</dt><dd>{text}</dd></>)}</dl>
       {values.length > 0 && (
         <figure class="chart">

@@ -42,6 +42,7 @@ export function drawPanel(chart, panel, { hidden = new Set(), withSeeds = true, 
   if (chart.kind !== "bar") places.sort((a, b) => a - b);
   const range = [chart.y.least, chart.y.most];
   const domain = range.every((end) => end !== null) ? { domain: range } : range[0] !== null ? { zero: true } : {};
+  const room = (width - 60) / places.length / 13; // of a bar's name, in em
   const options = {
     width,
     height,
@@ -57,10 +58,15 @@ export function drawPanel(chart, panel, { hidden = new Set(), withSeeds = true, 
     ...(chart.kind === "bar" ? { fx: { axis: null, label: null, domain: places }, marginBottom: 52 } : {}),
     marks: [
       ...draw(lines, rules, { withSeeds, isLog, places }),
-      ...(chart.kind === "bar" ? [Plot.axisFx({ anchor: "bottom", label: null, tickSize: 0, lineWidth: (width - 60) / places.length / 13 })] : []),
+      ...(chart.kind === "bar" ? [Plot.axisFx({ anchor: "bottom", label: null, tickSize: 0, lineWidth: room, tickFormat: (name) => inLines(String(name), room) })] : []),
     ],
   };
   return Plot.plot(options);
+}
+
+// Names such as block0.stream are broken at their dots where there is no room for them.
+function inLines(name, room) {
+  return name.length / 2 > room ? name.replaceAll(".", ".\n") : name;
 }
 
 // At most eight of the places, the first and the last among them.

@@ -1,6 +1,7 @@
 // Analyses of single runs, each beside the same body before training.
 import { useState } from "preact/hooks";
 import { AnyChart } from "./charts.jsx";
+import { Guard } from "./guard.jsx";
 import { DataTable } from "./tables.jsx";
 
 export function Inside({ inside }) {
@@ -23,7 +24,7 @@ function Measured({ run, isOpen }) {
           {run.analyses.map((analysis) => (
             <section key={analysis.name}>
               <h3>{analysis.name}</h3>
-              {analysis.charts.map((chart) => <AnyChart chart={chart} />)}
+              {analysis.charts.map((chart) => <Guard name={chart.title}><AnyChart chart={chart} /></Guard>)}
               {analysis.tables.map((table) => <DataTable {...table} />)}
             </section>
           ))}

@@ -10,13 +10,15 @@ const idOfExperiment = (part, experiment) => idOf(part.scale, part.folder, exper
 const isShown = (experiment) => !experiment.missing;
 const measured = (shown) => (shown.claims ?? []).filter((claim) => claim.ours !== undefined);
 
+const inShort = (title) => title.replace(/ \(.*|[,:;].*/, "");
+
 export function PartLinks({ part }) {
   return (
     <li>
       <a href={`#${idOfPart(part)}`}>Verdicts{part.scale === "paper" ? "" : `, ${part.scale} scale`}</a>
       <ul>
         {part.experiments.filter(isShown).map((experiment) => (
-          <li><a href={`#${idOfExperiment(part, experiment)}`} title={experiment.title}>{experiment.heading} <span class="quiet">{experiment.title}</span></a></li>
+          <li><a href={`#${idOfExperiment(part, experiment)}`} title={experiment.title}>{experiment.heading} <span class="quiet">{inShort(experiment.title)}</span></a></li>
         ))}
       </ul>
     </li>
@@ -159,7 +161,7 @@ function ClaimList({ claims, pick, name }) {
   ]);
   const lead = (_row, index) => <button type="button" class="link" onClick={() => pick(claims[index], name)}>{claims[index].cell}</button>;
   const sides = ["left", "right", "right", "right", "right", "right", "left", "left"];
-  return <DataTable title={`${name}, claims`} caption="" headings={headings} rows={rows} sides={sides} prose={["measured"]} chips="verdict" lead={lead} />;
+  return <DataTable title={`${name}, claims`} caption="" headings={headings} rows={rows} sides={sides} prose={["measured"]} chips="verdict" lead={lead} cards />;
 }
 
 function AllNumbers({ claims, pick, name }) {
@@ -181,7 +183,7 @@ function AllNumbers({ claims, pick, name }) {
   return (
     <details>
       <summary>All numbers: interval, spread, baseline, tolerance, notes</summary>
-      <DataTable title={name} headings={headings} rows={rows} sides={sides} prose={["notes"]} chips="verdict" lead={lead} filterable />
+      <DataTable title={name} headings={headings} rows={rows} sides={sides} prose={["notes"]} chips="verdict" lead={lead} filterable cards />
     </details>
   );
 }
@@ -209,7 +211,7 @@ function MadeBy({ made = [] }) {
       <summary>
         Made by {counted(runs, "run")}, {duration(seconds)} of {devices.join(", ")}; {commits.length === 1 ? `commit ${commits[0]}` : `${commits.length} commits`}
       </summary>
-      <DataTable title="commands" caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} />
+      <DataTable title="commands" caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} cards />
       <p class="small quiet">Clocks of concurrent runs are added up.</p>
     </details>
   );

@@ -53,7 +53,7 @@ def command(
     The line is the median over seeds, the band their range. A run that is still training can be watched.
     """
     from icecore.drawing import require_drawable, write
-    from icecore.reporting.curves import draw_runs, measures_of
+    from icecore.reporting.curves import MOST_DRAWN, draw_runs, measures_of
 
     folders = run_folders(runs)
     if figure is not None:
@@ -72,10 +72,12 @@ def command(
         f"a figure has at most {MOST_PANELS} panels, and {len(chosen):,} numbers were logged: name some with --measure",
     )
     if figure is not None:
+        require(len(found) <= MOST_DRAWN, f"a figure tells {MOST_DRAWN} runs apart, these are {len(found)}: name fewer")
         write(draw_runs(found, chosen, log), [figure])
     if json:
         rows = [
-            {"run": one.name, "seeds": one.seeds, **{name: one.series.get(name) for name in chosen}} for one in found
+            {"run": one.name, "label": one.label, "seeds": one.seeds, **{name: one.series.get(name) for name in chosen}}
+            for one in found
         ]
         print_json({"curves": rows, "files": [] if figure is None else [str(figure)]})
     elif csv:
@@ -100,14 +102,16 @@ def run_folders(paths: Sequence[Path]) -> list[Path]:
 
 def curves_of(folder: Path) -> "RunCurves":
     """Return a run's curves; warn and return none if it is damaged."""
+    from icecore.page.runs import Setting
     from icecore.reporting.curves import RunCurves, series_of
     from icecore.training.run_folder import RunFolder, read_config
 
     name = f"{folder.parent.name}/{folder.name}"
     try:
-        seeds = read_config(folder)["seeds"]
-        return RunCurves(name, tuple(seeds), series_of(RunFolder(folder).metrics(), len(seeds)))
-    except (InputError, KeyError, TypeError) as error:
+        config = read_config(folder)
+        seeds, label = config["seeds"], Setting(config).label
+        return RunCurves(name, tuple(seeds), series_of(RunFolder(folder).metrics(), len(seeds)), label)
+    except (InputError, KeyError, TypeError, AttributeError) as error:
         warn(f"{folder} is damaged and skipped: {error}")
         return RunCurves(name, (), {})
 
@@ -132,7 +136,7 @@ def show(runs: "Sequence[RunCurves]", measures: Sequence[str], is_log: bool | No
     width = min(terminal_width() or PIPED_WIDTH, WIDEST)
     rows = []
     for run in runs:
-        say(f"{printable_line(run.name)}, {counted(len(run.seeds), 'seed')}")
+        say(f"{printable_line(run.heading)}, {counted(len(run.seeds), 'seed')}")
         for name in measures:
             if name not in run.series:
                 continue

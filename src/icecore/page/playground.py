@@ -5,59 +5,47 @@ of what trained, from before training to its end.
 """
 
 import base64
-import dataclasses
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from icecore.analysis.circles import circle_pair, components, strongest_frequency
 from icecore.errors import InputError, require
-from icecore.models import Model, Transformer, parameter_of_role
+from icecore.models import Transformer, parameter_of_role
 from icecore.models.base import same_forward_pass
+from icecore.page.along import OnTraining, Snapshot, ends_of, way_of
 from icecore.page.regenerate import drawn_again
 from icecore.page.sources import PLAYGROUND_VERSION
 from icecore.tasks import ModularAddition, Task
 from icecore.tasks.base import has_long_answers
-from icecore.training import Intervals, Progress, RunConfig, TrainedRun, index_of, load, train_config
+from icecore.tasks.lazy import strongest_lazy_rule
+from icecore.training import RunConfig, TrainedRun, index_of, load
 
 MOST_BYTES = 12 * 2**20  # bytes of weights; base64 adds a third
 MOST_SETS = 4  # seeds whose trained parameters are kept
-LOOKS = 4  # evaluations per kept snapshot, to choose among
-
-OnTraining = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Trained parameters of one seed after some steps, with the test accuracy and loss if they were measured."""
-
-    step: int
-    parameters: dict[str, Tensor]
-    accuracy: float | None = None
-    loss: float | None = None
+CIRCUMSTANCES = ("command", "commit", "device", "seconds", "torch")
 
 
 @dataclass(frozen=True)
 class PlaygroundOptions:
-    snapshots: int = 20  # beside the one before training; 0 keeps only that and the last
+    snapshots: int = 20  # at most, beside the one before training; 0 keeps only that and the last
+    may_train: bool = True  # one seed again, if the run saved no snapshots
     items: int = 100  # number of test items
     seed: int | None = None  # seed to watch; default: the run's first
 
 
 def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_training: OnTraining) -> dict[str, Any]:
-    """Return the data of a run's playground; with snapshots, one seed is trained again on the CPU."""
+    """Return the data of a run's playground; for snapshots that it has not saved, one seed is trained again."""
     run = load(path, "cpu", trust)
     require_playable(run.config)
     seed = run.config.seeds[0] if options.seed is None else options.seed
     index_of(seed, run.config.seeds)
-    watched = along(run, seed, options.snapshots, on_training) if options.snapshots else ends_of(run, seed)
+    watched = way_of(run, seed, options.snapshots, options.may_train, on_training)
     others = [other for other in run.config.seeds if other != seed][: MOST_SETS - 1]
-    sets = {seed: watched} | {other: ends_of(run, other)[-1:] for other in others}
+    sets = {seed: watched} | {other: ends_of(run, other) for other in others}
     return playground_json(run, sets, options.items) | {"run": path.name}
 
 
@@ -84,63 +72,6 @@ def require_playable(config: RunConfig) -> None:
         f"the weights take {size / 2**20:.0f} MiB, and a page holds {MOST_BYTES / 2**20:.0f}; train a smaller run "
         "(--width 64 or 128)",
     )
-
-
-def along(run: TrainedRun, seed: int, count: int, on_training: OnTraining) -> list[Snapshot]:
-    """Train one seed of the run again on the CPU and return snapshots between which the weights moved equally far."""
-    config = dataclasses.replace(run.config, seeds=(seed,), precision="fp32")
-    names, found = config.trained_names, []
-
-    def keep(_model: Model, parameters: dict[str, Tensor], _batch: Any) -> float:
-        found.append({name: parameters[name].clone() for name in names})
-        return float(len(found))
-
-    every = max(1, config.steps // (LOOKS * count))
-    intervals = Intervals.of(config.steps, None, every, config.steps)
-    again = train_config(
-        config, torch.device("cpu"), intervals, on_progress=on_training, probes={"snapshot": keep}, force=True
-    )
-    rows = [row for row in again.metrics if "probes" in row]
-    pairs = zip(rows, found, strict=True)
-    looks = [
-        Snapshot(row["step"], each, *(first_of(row, name) for name in ("accuracy", "test_loss"))) for row, each in pairs
-    ]
-    distances = [moved(*pair) for pair in itertools.pairwise(looks)]
-    return [looks[index] for index in equally_far(distances, count)]
-
-
-def first_of(row: Mapping[str, Any], name: str) -> float | None:
-    return row[name][0] if row.get(name) else None
-
-
-def moved(before: Snapshot, after: Snapshot) -> float:
-    """Return the distance that the trained parameters moved."""
-    return (
-        sum(float((after.parameters[name] - value).square().sum()) for name, value in before.parameters.items()) ** 0.5
-    )
-
-
-def equally_far(distances: Sequence[float], count: int) -> list[int]:
-    """Return `count` + 1 places on a path, the first and the last among them, at about equal distances along it."""
-    if len(distances) <= count:
-        return list(range(len(distances) + 1))
-    at = [0.0]
-    for distance in distances:
-        at.append(at[-1] + distance)
-    wanted = [at[-1] * index / count for index in range(count + 1)]
-    nearest = [min(range(len(at)), key=lambda place, goal=goal: abs(at[place] - goal)) for goal in wanted]
-    return sorted({0, len(distances), *nearest})
-
-
-def ends_of(run: TrainedRun, seed: int) -> list[Snapshot]:
-    """Return a seed's parameters before and after training."""
-    names, index = run.config.trained_names, index_of(seed, run.config.seeds)
-    before, after = run.config.initial(seed), run.parameters(seed)
-    accuracy, loss = run.result["accuracy"][index], run.result["loss"][index]
-    return [
-        Snapshot(0, {name: before[name] for name in names}),
-        Snapshot(run.config.steps, {name: after[name].cpu() for name in names}, accuracy, loss),
-    ]
 
 
 def playground_json(run: TrainedRun, sets: Mapping[int, Sequence[Snapshot]], items: int) -> dict[str, Any]:
@@ -171,7 +102,7 @@ def playground_json(run: TrainedRun, sets: Mapping[int, Sequence[Snapshot]], ite
         "task": task_json(task, items),
         "model": {name: getattr(model, name) for name in ("width", "layers", "heads", "attention", "init")},
         "trainable": config.trainable,
-        "command": run.result.get("command", "unknown"),
+        "made": made_of(run),
         "parameters": parameters,
         "bodies": {str(seed): in_16_bits([body[name] for name in stored]) for seed, body in bodies.items()}
         if stored
@@ -179,6 +110,12 @@ def playground_json(run: TrainedRun, sets: Mapping[int, Sequence[Snapshot]], ite
         "sets": [set_json(seed, snapshots, trained, kept) for seed, snapshots in sets.items()],
         "picture": picture_json(config, next(iter(sets.values()))[-1]),
     }
+
+
+def made_of(run: TrainedRun) -> dict[str, Any]:
+    """Return how the run was made: command, commit, device, seconds and version of torch."""
+    known = {**run.result, **run.result.get("versions", {})}
+    return {name: known[name] for name in CIRCUMSTANCES if name in known}
 
 
 def shared(each: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
@@ -209,17 +146,18 @@ def in_16_bits(tensors: Sequence[Tensor]) -> str:
 
 def task_json(task: Task, count: int) -> dict[str, Any]:
     """Return words of all tokens, test items, and which tokens end a prompt."""
-    items = task.test_items()
+    items, rule = task.test_items(), strongest_lazy_rule(task)
     settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in vars(task).items())
     return {
         "name": task.name,
         "settings": settings,
         "words": [task.words([token])[0] for token in range(task.vocab_size)],
+        "answers": [task.answer_words([token])[0] for token in range(task.vocab_size)],
         "length": task.max_length,
         "ends": sorted({item.prompt[-1] for item in items}),
         "items": [{"tokens": item.prompt, "answer": item.answer[0]} for item in items[:count]],
         "long": has_long_answers(task),
-        "baselines": task.baselines(),
+        "baselines": task.baselines() | ({} if rule is None else {rule.name: rule.accuracy}),
     }
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import datetime
+import math
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from icecore.errors import InputError
 from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
 from icecore.page.own import own_part
 from icecore.page.paper_part import paper_part, paper_settings, scales_of
+from icecore.page.rules import add_lazy_rules
 from icecore.page.runs import Library, Warn, add_folders
 from icecore.page.sources import PLAYGROUND_VERSION, Sources
 from icecore.reporting.bench_tables import bench_table
@@ -44,13 +47,16 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         for scale in [options.scale] if options.scale else scales_of(records):
             parts.append(part_of(records, scale, on_progress))
             of_paper |= paper_settings(scale) | settings_in(parts[-1])
-    add_folders(library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs)))
+    folders = add_folders(
+        library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs))
+    )
     inside = stored_part(sources.analyses, sources.named, warn)
     playgrounds = playgrounds_of(sources, warn)
     if options.inside:
         inside += [measured_part(path, options.trust, on_progress) for path in finished(sources.named_runs)]
         playgrounds += [one for path in finished(sources.named_runs) if (one := played(path, options.trust))]
     own = {key: setting for key, setting in library.settings.items() if key not in of_paper}
+    add_lazy_rules(own, folders, options.trust, lambda done, count: on_progress("baselines", done, count))
     return {
         "kind": "report",
         "title": options.title or default_title(sources),
@@ -114,24 +120,44 @@ def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
         except InputError as error:
             warn(str(error))
             continue
-        if isinstance(stored, dict) and (stored.get("kind"), stored.get("version")) == (
-            "playground",
-            PLAYGROUND_VERSION,
-        ):
+        if is_whole(stored):
             found.append(stored)
         else:
             warn(f"{path} is not a file of icecore playground --out; regenerate it")
     return found
 
 
+def is_whole(stored: Any) -> bool:
+    """Tell whether a file holds a playground of this version, with as many weights as its page will read."""
+    with contextlib.suppress(*DAMAGED):
+        task, rows, sets = stored["task"], {}, stored["sets"]
+        for parameter in stored["parameters"]:
+            rows[parameter["name"]] = parameter["rows"] * math.prod(parameter["shape"][1:])
+        sizes = [
+            len(one["snapshots"]) * sum(rows[name] for name in one["trained"]) == len(b64decode(one["weights"])) // 2
+            for one in sets
+        ]
+        known = range(len(task["words"]))
+        items = [token in known for item in task["items"] for token in (*item["tokens"], item["answer"])]
+        texts = (task["name"], task["settings"], stored["run"], *task["words"], *task["answers"])
+        return (
+            (stored["kind"], stored["version"]) == ("playground", PLAYGROUND_VERSION)
+            and all(isinstance(text, str) for text in texts)
+            and len(task["answers"]) == len(task["words"])
+            and all((*sizes, *items))
+            and bool(sets and items)
+        )
+    return False
+
+
 def played(path: Path, trust: bool) -> dict[str, Any] | None:
-    """Return a run before and after training as a playground, if a page can compute it."""
+    """Return a run as a playground, with the snapshots that it saved, if a page can compute it."""
     from icecore.page.playground import PlaygroundOptions, is_playable, playground_of
     from icecore.training import RunFolder
 
     if not is_playable(RunFolder(path, trust).complete_config()):
         return None
-    return playground_of(path, PlaygroundOptions(snapshots=0), trust, lambda _: None)
+    return playground_of(path, PlaygroundOptions(may_train=False), trust, lambda _: None)
 
 
 def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from icecore.store.temporary import is_temporary
 
 CONFIG = "config.json"  # as in `training.run_folder`, which imports torch
 ANALYSES, BENCH, PLAYGROUND = "analyses", "bench", "playground"  # folders beside records
-PLAYGROUND_VERSION = 1  # version of a playground's data
+PLAYGROUND_VERSION = 2  # version of a playground's data
 USUAL = (Path("results"), Path("runs"))
 
 

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 Series = dict[str, dict[str, Any]]  # by measured number: steps, and a list of values per seed
 DIGITS = 4
 HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW)
+DASHES = ("-", "--", ":", "-.")
+MOST_DRAWN = len(HUES) * len(DASHES)  # runs of a figure
 LOG_FROM = 20.0  # a measured number whose largest value is this many times its smallest gets a logarithmic axis
 MOST_DRAWN = 1e100  # beyond it, the span of an axis is no number
 SHARES = ("accuracy", "exact_match")  # between 0 and 1
@@ -22,11 +25,16 @@ SHARES = ("accuracy", "exact_match")  # between 0 and 1
 
 @dataclass(frozen=True)
 class RunCurves:
-    """Curves of one run, with the name that a legend shows."""
+    """Curves of one run: the name of its folder, and in words what it trained."""
 
     name: str
     seeds: tuple[int, ...]
     series: Series
+    label: str = ""  # such as "needle, Random 64"
+
+    @property
+    def heading(self) -> str:
+        return f"{self.label} ({self.name.rpartition('/')[2]})" if self.label else self.name
 
 
 def series_of(rows: Iterable[dict[str, Any]], seeds: int, most: int | None = None) -> Series:
@@ -76,17 +84,29 @@ def measures_of(runs: Sequence[RunCurves]) -> list[str]:
     return list(dict.fromkeys(name for run in runs for name in run.series))
 
 
+def look_of(index: int) -> tuple[str, str]:
+    """Return the hue and the dashes of a run."""
+    return HUES[index % len(HUES)], DASHES[index // len(HUES) % len(DASHES)]
+
+
 def draw_runs(runs: Sequence[RunCurves], measures: Sequence[str], is_log: bool | None = None) -> "Figure":
     """Draw a panel per measured number and a hue per run: the median over seeds, and their range as a band."""
     figure = new_figure(3.7 * max(2, len(measures)), 3.2)
     panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    labels = Counter(run.label for run in runs)
     for panel, measure in zip(panels, measures, strict=True):
-        drawn = [(run, HUES[index % len(HUES)]) for index, run in enumerate(runs) if measure in run.series]
-        values = [value for run, _ in drawn for seed in run.series[measure]["values"] for value in seed]
-        for run, colour in drawn:
+        drawn = [(run, *look_of(index)) for index, run in enumerate(runs) if measure in run.series]
+        values = [value for run, *_ in drawn for seed in run.series[measure]["values"] for value in seed]
+        for run, colour, dashes in drawn:
             steps, (least, median, most) = run.series[measure]["steps"], band_of(run.series[measure])
             panel.plot(
-                steps, median, color=colour, linewidth=1.4, label=run.name, marker="." if len(steps) < 20 else ""
+                steps,
+                median,
+                color=colour,
+                linestyle=dashes,
+                linewidth=1.4,
+                label=run.label if labels[run.label] == 1 and run.label else run.heading,
+                marker="." if len(steps) < 20 else "",
             )
             if len(run.seeds) > 1:
                 panel.fill_between(steps, least, most, color=colour, alpha=0.2, linewidth=0)

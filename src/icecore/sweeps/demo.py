@@ -11,6 +11,8 @@ from icecore.training import ProgressCallback, train
 MODEL = small_transformer(1024)
 SEEDS = 3
 UNEMBED_STEPS = 300
+PLAYED = ("needle", "parentheses", "modular-addition")  # tasks of `icecore playground`
+PLAYED_SEEDS, SAVED = 2, 80  # snapshots along the way
 
 
 @dataclass(frozen=True)
@@ -49,3 +51,23 @@ def run_demo(out: Path, progress_of: Callable[[str, int], ProgressCallback]) -> 
             accuracy[name] = runs.accuracy
         baseline = max(recipe.task.baselines().values())
         yield Row(recipe.task.name, baseline, accuracy["unembed_only"][0], accuracy["random"], accuracy["normal"])
+
+
+def played_runs() -> dict[str, dict[str, Any]]:
+    """Return the arguments of the runs to play with, by task: embeddings around two random bodies."""
+    chosen = {recipe.task.name: recipe for recipe in RECIPES if recipe.task.name in PLAYED}
+    return {task: {**runs_of(chosen[task])["random"], "seeds": PLAYED_SEEDS} for task in PLAYED}
+
+
+def train_played(out: Path, progress_of: Callable[[str, int], ProgressCallback]) -> list[Path]:
+    """Train missing runs to play with, with snapshots, and return their folders."""
+    found = []
+    for task, settings in played_runs().items():
+        watch = progress_of(task, settings["steps"] * settings["seeds"])
+        recipe = next(recipe for recipe in RECIPES if recipe.task.name == task)
+        run = train(
+            recipe.task, MODEL, **settings, out=out, resume=None, device="cpu", on_progress=watch, snapshots=SAVED
+        )
+        assert run.path is not None
+        found.append(run.path)
+    return found

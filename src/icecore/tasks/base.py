@@ -172,6 +172,10 @@ class Task(abc.ABC):
         """Return the tokens in the task's notation."""
         return [str(token) for token in tokens]
 
+    def answer_words(self, tokens: Sequence[int]) -> list[str]:
+        """Return tokens in the task's notation where they are answers, such as yes and no."""
+        return self.words(tokens)
+
     def checked_prompt(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         unknown = [token for token in tokens if not 0 <= token < self.vocab_size]
         require(not unknown, f"{self.name} has the tokens 0 to {self.vocab_size - 1}, not {unknown}")

@@ -93,6 +93,10 @@ class Parentheses(OneAnswerTask):
     def words(self, tokens: Sequence[int]) -> list[str]:
         return [" ()?"[token] for token in tokens]
 
+    def answer_words(self, tokens: Sequence[int]) -> list[str]:
+        words = {UNBALANCED: "no", BALANCED: "yes"}
+        return [words.get(token, word) for token, word in zip(tokens, self.words(tokens), strict=True)]
+
     def plain_item(self, rng: random.Random) -> Item:
         mutate = rng.randint(0, 3)
         if rng.randint(0, 2) == 0:

@@ -80,7 +80,7 @@ class TrainedRun:
             batch = torch.tensor([list(tokens)], device=self.population.device)
             chances = self.config.model.logits(parameters, batch)[0, -1].softmax(dim=-1)
             best = chances.topk(min(top, len(chances)))
-            words = task.words(best.indices.tolist())
+            words = task.answer_words(best.indices.tolist())
             found[seed] = list(zip(words, best.values.tolist(), strict=True))
         return found
 

@@ -2,8 +2,9 @@
 import * as Plot from "@observablehq/plot";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Drawing } from "../charts.jsx";
-import { drawMap, TIP } from "../draw.js";
-import { counted, short } from "../words.js";
+import { colourOf, drawMap, TIP } from "../draw.js";
+import { Guard } from "../guard.jsx";
+import { counted, duration, idOf, short } from "../words.js";
 import { places, principal } from "./components.js";
 import { forward, probabilities } from "./forward.js";
 import { inWords, readPrompt } from "./prompts.js";
@@ -30,8 +31,9 @@ export function Playground({ data }) {
   return (
     <div class="playground">
       <p>
-        {task.name}: {model.layers} layers of width {model.width}, {model.heads} heads, trained: {data.trainable}.{" "}
-        {weights.isDrawn ? "The frozen body is drawn here from its seed." : "The frozen body is stored in 16 bits."}
+        {model.layers} layers of width {model.width}, {model.heads} heads, trained: {data.trainable}.{" "}
+        {weights.isDrawn ? "The frozen body is drawn here from its seed." : "The frozen body is stored in 16 bits."}{" "}
+        <span class="small quiet">{task.settings}.</span>
       </p>
       <Steps set={set} snapshot={snapshot} setSnapshot={setSnapshot} />
       <div class="bar">
@@ -48,17 +50,31 @@ export function Playground({ data }) {
         <button type="button" onClick={() => setText(inWords(task, task.items[Math.floor(Math.random() * task.items.length)].tokens))}>Another test item</button>
       </form>
       {read.problem && <p class="problem" role="alert">{read.problem}</p>}
-      <Answer task={task} logits={logits} answer={known?.answer} />
-      <Accuracy key={data.run} data={data} parameters={parameters} />
       <div class="panels">
-        <Embeddings data={data} weights={weights} setIndex={setIndex} snapshot={snapshot} parameters={parameters} />
-        {model.attention === "softmax" && <Heads task={task} tokens={tokens} maps={maps} />}
+        <div>
+          <Answer task={task} logits={logits} answer={known?.answer} />
+          <Accuracy key={data.run} data={data} parameters={parameters} />
+          <Embeddings data={data} weights={weights} setIndex={setIndex} parameters={parameters} />
+        </div>
+        {model.attention === "softmax" && <Heads task={task} tokens={tokens} maps={maps} goal={known?.answer ?? bestOf(logits)} />}
       </div>
+      <Made made={data.made} />
     </div>
   );
 }
 
+const bestOf = (logits) => logits.indexOf(Math.max(...logits));
 const longest = (items) => items.reduce((best, item) => (item.tokens.length > best.tokens.length ? item : best));
+
+function Made({ made }) {
+  if (!made?.command) return null;
+  return (
+    <p class="small quiet">
+      Made by <code>{made.command}</code>, commit {made.commit}, on {made.device}
+      {made.seconds === undefined ? "" : `, trained in ${duration(made.seconds)}`}.
+    </p>
+  );
+}
 
 function Steps({ set, snapshot, setSnapshot }) {
   const last = set.snapshots.length - 1;
@@ -84,7 +100,7 @@ function Steps({ set, snapshot, setSnapshot }) {
       <button type="button" onClick={play} disabled={last === 0}>{isPlaying ? "Stop" : "Play"}</button>
       <button type="button" onClick={() => setSnapshot(0)} disabled={last === 0}>Untrained</button>
       <button type="button" onClick={() => setSnapshot(Infinity)}>Trained</button>
-      <output class="small">{words}</output>
+      <output class="small wide-line">{words}</output>
     </div>
   );
 }
@@ -97,7 +113,7 @@ function Body({ weights, data, own, other, setOther }) {
       <label>
         around the body of{" "}
         <select value={other === null ? "own" : "other"} onChange={(event) => setOther(event.target.value === "own" ? null : weights.isDrawn ? own + 1 : stored[0])}>
-          <option value="own">the same seed, which they were trained around</option>
+          <option value="own">the same seed, as in training</option>
           <option value="other">another seed</option>
         </select>
       </label>
@@ -110,15 +126,16 @@ function Body({ weights, data, own, other, setOther }) {
 
 function Answer({ task, logits, answer }) {
   const each = probabilities(logits);
+  const nameOf = (token) => task.answers[token].trim() || "padding";
   const best = [...each.keys()].sort((a, b) => each[b] - each[a]).slice(0, TOP);
   return (
     <div aria-live="polite">
       <table class="answer">
-        <caption>Next token{answer === undefined ? "" : `; right is ${task.words[answer]}`}</caption>
+        <caption>Answer{answer === undefined ? "" : `; right is ${nameOf(answer)}`}</caption>
         <tbody>
           {best.map((token) => (
             <tr key={token}>
-              <th scope="row">{task.words[token]}{token === answer ? " ✓" : ""}</th>
+              <th scope="row">{nameOf(token)}{token === answer ? " ✓" : ""}</th>
               <td class="track"><span class={token === answer ? "right" : ""} style={{ width: `${100 * each[token]}%` }} /></td>
               <td class="right">{(100 * each[token]).toFixed(1)} %</td>
             </tr>
@@ -157,14 +174,14 @@ function Accuracy({ data, parameters }) {
   );
 }
 
-function Embeddings({ data, weights, setIndex, snapshot, parameters }) {
+function Embeddings({ data, weights, setIndex, parameters }) {
   const { width } = data.model;
   const last = data.sets[setIndex].snapshots.length - 1;
   const [pair, setPair] = useState(data.picture.pair);
   const end = useMemo(() => weights.all(setIndex, last, data.sets[setIndex].seed).token, [weights, setIndex]);
   const base = useMemo(() => principal(end, width), [end]);
   const reach = useMemo(() => 1.15 * Math.max(...places(end, width, base, pair).flat().map(Math.abs)), [base, pair]);
-  const spots = places(parameters.token, width, base, pair).map(([x, y], token) => ({ x, y, word: data.task.words[token], colour: colourOfToken(data.picture, token) }));
+  const spots = places(parameters.token, width, base, pair).map(([x, y], token) => ({ x, y, word: data.task.words[token], colour: colourOfToken(data, token) }));
   const choose = (index, value) => setPair(pair.map((each, place) => (place === index ? Number(value) : each)));
   return (
     <figure class="chart">
@@ -175,13 +192,28 @@ function Embeddings({ data, weights, setIndex, snapshot, parameters }) {
         ))}
       </div>
       <Drawing label={`Embeddings of ${spots.length} tokens at this step`} draw={(size) => drawSpots(spots, reach, Math.min(size, 420))} parts={[parameters, base, pair]} />
-      <p class="small quiet">{data.picture.cyclic ? "Colour: the number along its strongest frequency." : "Colour: the token's number."}</p>
+      {data.picture.cyclic ? (
+        <p class="small quiet">Colour: the number along its strongest frequency, once around a circle.</p>
+      ) : (
+        <ul class="legend small">
+          {[...new Set(data.task.words.map((_, token) => kindOf(data.task, token)))].map((kind) => (
+            <li><svg width="12" height="12" aria-hidden="true"><rect x="1.5" y="1.5" width="9" height="9" rx="4.5" fill={KINDS[kind]} /></svg> {kind}</li>
+          ))}
+        </ul>
+      )}
     </figure>
   );
 }
 
-function colourOfToken({ colours, cyclic }, token) {
-  return cyclic ? `hsl(${Math.round(360 * colours[token])}, 70%, 48%)` : `hsl(${Math.round(200 + 150 * colours[token])}, 65%, 50%)`;
+const KINDS = { numbers: colourOf("#0072B2"), "what ends a prompt": colourOf("#D55E00"), "other tokens": colourOf("#009E73") };
+
+function kindOf(task, token) {
+  if (task.ends.includes(token)) return "what ends a prompt";
+  return /^-?\d+$/.test(task.words[token]) ? "numbers" : "other tokens";
+}
+
+function colourOfToken({ picture, task }, token) {
+  return picture.cyclic ? `hsl(${Math.round(360 * picture.colours[token])}, 70%, 48%)` : KINDS[kindOf(task, token)];
 }
 
 function drawSpots(spots, reach, size) {
@@ -192,17 +224,26 @@ function drawSpots(spots, reach, size) {
   return Plot.plot({ width: size, height: size, marginLeft: 40, style: { background: "none", fontFamily: "inherit" }, x: axis, y: axis, marks });
 }
 
-function Heads({ task, tokens, maps }) {
+// The share of each head's attention from the last token to the goal, the right answer or else ours, is beside its name.
+function Heads({ task, tokens, maps, goal }) {
   const words = tokens.map((token) => task.words[token]);
+  const isThere = tokens.slice(0, -1).filter((token) => token === goal).length === 1; // to be looked up
+  const shares = maps.map((heads) => heads.map((rows) => rows.at(-1).reduce((sum, share, place) => sum + (tokens[place] === goal ? share : 0), 0)));
+  const most = Math.max(...shares.flat());
+  const size = Math.min(Math.max(130, 40 + 18 * tokens.length), 180); // pixels of a map, at least
   return (
     <figure class="chart">
       <figcaption>Attention of the prompt's tokens (rows) to earlier ones</figcaption>
-      <div class="maps">
+      {isThere && <p class="small quiet">Beside a head's name: how much of the last token's attention goes to {task.words[goal]}.</p>}
+      <div class="maps" style={{ "--map": `${size}px` }}>
         {maps.flatMap((heads, layer) =>
           heads.map((rows, head) => (
             <div class="panel" key={`${layer} ${head}`}>
-              <h4>layer {layer + 1}, head {head + 1}</h4>
-              <Drawing label={`Attention of layer ${layer + 1}, head ${head + 1}`} draw={(width) => drawMap(words, rows, width)} parts={[maps]} />
+              <h4>
+                layer {layer + 1}, head {head + 1}
+                {isThere && <span class={shares[layer][head] === most ? "goal most" : "goal"}> {(100 * shares[layer][head]).toFixed(0)} % to {task.words[goal]}</span>}
+              </h4>
+              <Drawing label={`Attention of layer ${layer + 1}, head ${head + 1}`} draw={(width) => drawMap(words, rows, Math.min(width, 1.4 * size))} parts={[maps]} />
             </div>
           )),
         )}
@@ -219,7 +260,7 @@ export function PlaygroundSection({ playgrounds }) {
         Small runs that compute in this page. Move the slider and watch the embeddings; type a prompt; put the embeddings around
         another random body, which they do not know.
       </p>
-      {playgrounds.map((data, index) => <Lazy key={data.run} data={data} isOpen={index === 0 && playgrounds.length === 1} />)}
+      {playgrounds.map((data, index) => <Lazy key={data.run} data={data} isOpen={index === 0} />)}
     </section>
   );
 }
@@ -227,9 +268,9 @@ export function PlaygroundSection({ playgrounds }) {
 function Lazy({ data, isOpen }) {
   const [isSeen, setSeen] = useState(isOpen); // weights are decoded when they are first needed
   return (
-    <details open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
+    <details class="one-run" id={idOf("playground", data.run)} open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
       <summary>{data.task.name}, width {data.model.width}</summary>
-      {isSeen && <Playground data={data} />}
+      {isSeen && <Guard name={data.task.name}><Playground data={data} /></Guard>}
     </details>
   );
 }
