@@ -39,7 +39,7 @@ def test_help_names_every_command(capsys):
 def test_help_is_readable_at_80_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     _, out, _ = run(capsys, "--help")
-    names = {command.name for command in app.registered_commands}
+    names = {command.name for command in app.registered_commands if command.name}
     rows = [line for line in out.splitlines() if line.startswith("│ ") and line[2] not in "- "]
     assert {row.split()[1] for row in rows} == names | {"results"}
     assert all(row[:-2].rstrip().endswith((".", ").")) for row in rows)  # each summary is one line

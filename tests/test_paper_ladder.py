@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ WIDE = WIDTHS["laptop"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One rung: Random at width 8 is made up and suffices; Normal is trained for some steps at its better rate."""
     folder = tmp_path_factory.mktemp("ladder")
     with pytest.MonkeyPatch.context() as patched:
