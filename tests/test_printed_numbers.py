@@ -263,8 +263,13 @@ def test_a_comparison_says_its_seeds_and_warns_of_wide_bodies_on_a_cpu(tmp_path,
 
 
 def test_the_end_of_a_sweep_counts_what_did_not_fail(tmp_path, monkeypatch, capsys):
-    failed = [runner.Failure("one", "a reason")]
-    monkeypatch.setattr("icecore.sweeps.runner.run_missing", lambda *_: failed)
+    def all_but_one(jobs, *details):
+        *_, on_done = details
+        for job in jobs[1:]:
+            on_done(job, [1.0] * len(job.seeds))
+        return [runner.Failure("one", "a reason")]
+
+    monkeypatch.setattr("icecore.sweeps.runner.run_missing", all_but_one)
     at = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs"), "--device", "cpu"]
     assert main(["reproduce", "table1", "--only", "needle", *at]) == 2
     shown = capsys.readouterr()
