@@ -146,6 +146,12 @@ def test_a_wrong_name_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture,
     assert_one_line(capsys, said)
 
 
+def test_warnings_of_transformers_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """BERT warns that it is no decoder, then fails at 12 heads."""
+    assert main(["train", "needle", "--model", "hf:BertConfig", "--width", "32", "--out", str(tmp_path)]) == 2
+    assert_one_line(capsys, "transformers cannot make bert")
+
+
 def test_pickles_are_refused(tmp_path: Path):
     folder = written(tmp_path / "pickled")
     (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"")
@@ -264,9 +270,9 @@ def test_transformers_is_imported_only_for_hf():
 def assert_one_line(capsys: pytest.CaptureFixture, said: str) -> None:
     import re
 
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error:")]
-    assert len(lines) == 1
-    assert re.search(said, lines[0]), lines[0]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error:")
+    assert re.search(said, line), line
 
 
 @pytest.mark.parametrize(

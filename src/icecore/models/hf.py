@@ -195,7 +195,7 @@ def build(text: str, dims: ModelDims) -> Any:
             setattr(config, key, needed)
     try:
         auto = offline_transformers().AutoModelForCausalLM
-        with offline():
+        with offline(), quiet():
             made = auto.from_config(config, attn_implementation="eager", trust_remote_code=False)
     except ImportError as error:
         raise InputError(f"{config.model_type} needs a package that is not here ({in_one_line(error)})") from None
