@@ -1,6 +1,7 @@
 """`--model hf:CONFIG`: networks of transformers as bodies, random or from a folder; bad ones are one line."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -146,10 +147,16 @@ def test_a_wrong_name_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture,
     assert_one_line(capsys, said)
 
 
-def test_warnings_of_transformers_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_warnings_of_transformers_are_left_out(caplog: pytest.LogCaptureFixture):
     """BERT warns that it is no decoder, then fails at 12 heads."""
-    assert main(["train", "needle", "--model", "hf:BertConfig", "--width", "32", "--out", str(tmp_path)]) == 2
-    assert_one_line(capsys, "transformers cannot make bert")
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    try:
+        with pytest.raises(InputError, match="transformers cannot make bert"):
+            initialize(HuggingFace("BertConfig", width=32), DIMS, 0)
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert not caplog.records
 
 
 def test_pickles_are_refused(tmp_path: Path):
