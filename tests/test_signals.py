@@ -182,7 +182,8 @@ loop.Steps.take = takes
 try:
     ice.train(task, ice.Transformer(width=16, init="matched"), steps=4000, batch=16, out=sys.argv[1], device="cpu")
 except Interrupted as error:
-    print(rank, error.exit_code, str(error).split(",")[0], flush=True)
+    line = f"{rank} {error.exit_code} {str(error).split(',')[0]}\\n"
+    os.write(1, line.encode())  # in one piece: both processes write to one pipe
 """
 
 
