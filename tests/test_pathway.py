@@ -8,13 +8,13 @@ import torch
 
 import icecore as ice
 from icecore.analysis import attention, moments, pairs
-from icecore.analysis.attention import attention_maps, attention_overlap
+from icecore.analysis.attention import attention_maps, attention_overlap, head_scores, induction_scores
 from icecore.analysis.circles import spectrum_overlap, without_frequencies
 from icecore.analysis.evaluation import accuracy_and_loss
 from icecore.analysis.moments import moments_of
-from icecore.analysis.pairs import Line, displacement, joined, line_between, pair_moments, patched_accuracy
-from icecore.analysis.pathway import Measure, Pathway, Setting
-from icecore.analysis.pathway_measures import excluded, measures_of
+from icecore.analysis.pairs import Line, activations_from, displacement, joined, line_between, pair_moments
+from icecore.analysis.pathway import CONTRAST, Measure, Pathway, Setting, Yardstick
+from icecore.analysis.pathway_measures import measures_of, without
 from icecore.models import ModelDims, initialize
 from icecore.reporting.pathway import answer_of
 from icecore.sweeps.tracking import point_of
@@ -76,7 +76,8 @@ def test_what_has_not_changed_is_refined_by_every_measure(pathway):
         assert measure.score is None or measure.score == pytest.approx(1, abs=1e-4), name
     assert all(found[name].score is not None for name in CAUSAL)
     assert details["accuracy"] == details["accuracy_before"] == 1.0
-    assert answer(pathway, pathway.before) == ("refined", {"refined": 7, "between": 0, "replaced": 0, "cannot tell": 0})
+    none = dict.fromkeys(("exceeds", "between", "replaced", "cannot tell"), 0)
+    assert answer(pathway, pathway.before) == ("refined", {"refined": 7, **none})
 
 
 def test_another_solution_on_a_body_drawn_again_is_replaced(pathway, solved):
@@ -132,22 +133,83 @@ def rotation_about_the_mean(width):
 def test_a_score_is_the_place_between_the_references():
     assert Measure("a", 0.6, 1.0, 0.2).score == pytest.approx(0.5)
     assert Measure("a", 0.6, 0.2, 1.0).score == pytest.approx(0.5), "less is refined"
-    assert Measure("a", 3.0, 1.0, 0.0).score == 1.0
-    assert Measure("a", -3.0, 1.0, 0.0).score == 0.0
+    assert Measure("a", 3.0, 1.0, 0.0).score == 3.0, "beyond what an unchanged mechanism gives"
+    assert Measure("a", -3.0, 1.0, 0.0).score == -3.0
     assert Measure("a", 0.5, 0.55, 0.5).score is None, "the references are too close to tell"
+    assert Measure("a", 0.5, 0.55, 0.5, contrast=0.01).score == 0.0
+
+
+def test_what_is_no_better_than_the_baseline_has_no_mechanism():
+    needle = Yardstick("accuracy", "most frequent", 0.566)
+    assert needle.contrast == CONTRAST
+    assert [needle.is_better(value) for value in (0.23, 0.566, 0.61, 0.67, 1.0)] == [False, False, False, True, True]
+    assert (needle.best(0.2, 0.8), needle.best(0.2)) == (0.8, 0.566)
+    parentheses = Yardstick("accuracy", "ends", 0.974)
+    assert [parentheses.is_better(value) for value in (0.948, 0.98, 1.0)] == [False, False, True]
+    trivial = Yardstick("accuracy", "constant", 1.0)
+    assert not trivial.is_better(1.0)
+    language = Yardstick("loss", "bigram", 3.91)
+    assert [language.is_better(value) for value in (5.0, 3.9, 3.37)] == [False, False, True]
+    assert (language.best(12.0, 3.0), language.best(12.0)) == (3.0, 3.91)
+
+
+def test_the_zero_of_an_accuracy_is_at_least_the_best_rule(pathway):
+    """So a constant answer scores nothing, whatever an unrelated network answers."""
+    rule = pathway.setting.yardstick.baseline
+    constant = {**pathway.before, "unembed": torch.zeros_like(pathway.before["unembed"])}
+    found, details = by_name(pathway, constant)
+    assert not details["above_baseline"]["after"]
+    for name in ("old activations in the new network", "new embeddings, old body"):
+        assert found[name].replaced >= rule, name
+    assert answer(pathway, constant)[0] == "lost"
+    assert answer(Pathway(pathway.setting, constant, pathway.null), pathway.before)[0] == "nothing to refine"
+
+
+def test_a_task_that_is_judged_by_its_loss_is_compared_by_it():
+    task = with_target(Imitation(length=3, vocabulary=16, target_width=4, test_size=100))
+    model, items = ice.Transformer(width=16, init="matched"), task.test_set()
+    run = ice.train(task, model, seeds=2, steps=60, batch=64, lr=3e-2, warmup_steps=5, device="cpu")
+    before, null = run.parameters(0), run.parameters(1)
+    of_loss = Pathway(Setting(model, run.config.dims, task, items, items), before, null)
+    found, details = by_name(of_loss, before)
+    assert set(found) >= {"old directions removed: loss added", "new embeddings, old body"}
+    assert details["loss_before"] == found["new embeddings, old body"].refined == of_loss.value < 0.1
+    baseline = task.loss_baselines()["mean_output"]
+    assert found["old embeddings, new body"].replaced == min(baseline, of_loss.setting.swapped(before, null))
+    assert answer(of_loss, before)[0] == "refined"
+    worse = {**before, "unembed": torch.zeros_like(before["unembed"])}
+    assert answer(of_loss, worse)[0] == "lost", "a uniform output is no better than the mean one"
+
+
+def test_swaps_have_both_controls(pathway, solved):
+    found, details = by_name(pathway, solved.parameters(2))
+    after, value = solved.parameters(2), pathway.setting.swapped
+    assert details["controls"] == {
+        "new embeddings, another body": value(after, pathway.null),
+        "other embeddings, old body": value(pathway.null, pathway.before),
+        "old embeddings, another body": value(pathway.before, pathway.null),
+        "other embeddings, new body": value(pathway.null, after),
+    }
+    best = max(value(pathway.null, after), value(pathway.before, pathway.null), pathway.setting.yardstick.baseline)
+    assert found["old embeddings, new body"].replaced == best
 
 
 def test_the_answer_of_several_measures():
-    def points(*scores):
-        named = {str(index): {"score": score, "causal": index < 3} for index, score in enumerate(scores)}
-        return [{"measures": named}]
+    def points(*scores, before=True, after=True):
+        named = {str(index): {"score": score, "causal": index < 5} for index, score in enumerate(scores)}
+        return [{"measures": named, "above_baseline": {"before": before, "after": after}}]
 
-    assert answer_of(points(0.9, 1.0, None, 0.0))[0] == "refined", "the last is not causal"
-    assert answer_of(points(0.1, 0.0, 0.25, 1.0))[0] == "replaced"
-    counts = {"refined": 2, "between": 0, "replaced": 1, "cannot tell": 0}
-    assert answer_of(points(0.9, 0.1, 0.9, 1.0)) == ("in part", counts)
-    assert answer_of(points(0.5, None, None, 1.0))[0] == "in part"
-    assert answer_of(points(None, None, None, 1.0))[0] == "cannot tell"
+    assert answer_of(points(0.9, 1.0, 0.8, None, None, 0.0))[0] == "refined", "the last is not causal"
+    assert answer_of(points(0.1, 0.0, 0.25, -3.0, 0.1, 1.0))[0] == "replaced"
+    counts = {"exceeds": 0, "refined": 4, "between": 0, "replaced": 1, "cannot tell": 0}
+    assert answer_of(points(0.9, 0.1, 0.9, 0.9, 0.9, 1.0)) == ("in part", counts)
+    assert answer_of(points(0.9, 0.9, 0.9, 0.9, 1.3, 1.0))[0] == "in part"
+    assert answer_of(points(1.3, 1.3, 1.3, 1.3, 1.3, 1.0))[0] == "exceeds"
+    assert answer_of(points(0.5, 0.5, 0.5, 0.5, 0.5, 1.0))[0] == "in part"
+    assert answer_of(points(0.9, 0.9, None, None, None, 1.0))[0] == "cannot tell", "most cannot tell"
+    refined = (0.9, 0.9, 0.9, 0.9, 0.9, 1.0)
+    assert answer_of(points(*refined, before=False))[0] == "nothing to refine"
+    assert answer_of(points(*refined, after=False))[0] == "lost"
 
 
 @pytest.mark.parametrize(
@@ -202,14 +264,17 @@ def test_halves_are_joined(solved):
 
 def test_patching_replaces_one_activation_by_anothers(solved):
     first, second, items = solved.parameters(0), solved.parameters(1), TASK.test_set()
-    places = ("embedding", "final")
-    assert patched_accuracy(MODEL, first, first, TASK, items, places) == {"embedding": 1.0, "final": 1.0}
-    found = patched_accuracy(MODEL, first, second, TASK, items, places)
+
+    def patched(source, place):
+        return accuracy_and_loss(MODEL, first, TASK, items, activations_from(MODEL, source, place))
+
     for place, expected in (
         ("embedding", {**first, "token": second["token"], "position": second["position"]}),
         ("final", {**second, "unembed": first["unembed"]}),
     ):
-        assert found[place] == accuracy_and_loss(MODEL, expected, TASK, items)[0] < 0.5
+        assert patched(first, place)[0] == 1.0
+        assert patched(second, place) == accuracy_and_loss(MODEL, expected, TASK, items)
+        assert patched(second, place)[0] < 0.5
 
 
 def test_pair_moments_are_those_of_each_network_whatever_the_chunks(solved, monkeypatch):
@@ -259,6 +324,23 @@ def test_overlap_of_attention_by_hand(solved):
     assert attention.maps_of(MODEL) == ["block0.attention", "block1.attention"]
 
 
+def test_scores_of_heads_by_hand(solved):
+    first, items = solved.parameters(0), TASK.test_set()
+    (found,) = head_scores(MODEL, first, TASK, items).values()
+    expected, queries = torch.zeros(2, 4), 0
+    for row in items.tokens.tolist():
+        maps = attention_maps(MODEL, first, row)
+        expected += sum(maps[:, :, query, query - 1] for query in range(1, len(row)))
+        queries += len(row) - 1
+    assert torch.allclose(torch.tensor(found.of_heads).float(), expected / queries, atol=1e-5)
+    assert found.uniform == pytest.approx(1 / 2), "keys of the last of two tokens"
+    dims, needle = ModelDims(20, 7), SMALL_NEEDLE
+    drawn, batch = initialize(MODEL, dims, 0), needle.test_set()
+    scores, steps = head_scores(MODEL, drawn, needle, batch), induction_scores(MODEL, drawn, needle, batch)
+    assert scores["value to its marker"].of_heads == steps.value_to_marker.tolist()
+    assert scores["query to its value"].uniform == steps.query_to_value_uniform
+
+
 def test_frequencies_by_hand():
     number = torch.arange(11)
     waves = {k: torch.cos(2 * math.pi * k * number / 11 + k) for k in (1, 2, 5)}
@@ -279,15 +361,15 @@ def test_modular_addition_has_frequencies_and_needle_induction():
         items = task.test_set()
         found, details = by_name(Pathway(Setting(MODEL, dims, task, items, items), *drawn), drawn[0])
         assert set(found) - CAUSAL >= more
-        assert more or len(details["induction"][0][0]) == MODEL.heads
+        assert more or len(details["head_scores"]["query to its value"]["before"][0]) == MODEL.heads
         if more:
             assert details["key_frequencies"] == details["key_frequencies_before"] == (3,)
             assert found["overlap of frequencies"].here == pytest.approx(1)
             lost = found["old frequencies removed: accuracy lost"]
             assert lost.here == lost.refined == lost.replaced
-            without = {**drawn[0], "token": without_frequencies(drawn[0]["token"], (3,))}
+            flat = {**drawn[0], "token": without_frequencies(drawn[0]["token"], (3,))}
             setting = Setting(MODEL, dims, task, items, items)
-            assert excluded(setting, drawn[0], (3,)) == setting.accuracy(without)
+            assert without(setting, drawn[0], (3,)) == setting.value(flat)
 
 
 SMALL_NEEDLE = Needle(max_pairs=3, values=9, vocabulary=20, test_size=30)

@@ -1,16 +1,18 @@
-"""Attention maps of a prompt, their overlap in two networks, and scores of both induction steps in the needle task."""
+"""Attention maps of a prompt, their overlap in two networks, and scores of heads, such as needle's induction steps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from icecore.analysis.evaluation import chunks_of
 from icecore.analysis.moments import in_chunks
 from icecore.errors import require
 from icecore.models import Model, Parameters, device_of, traced
-from icecore.tasks import Batch, Needle
+from icecore.tasks import Batch, Needle, Task
 
 
 @dataclass(frozen=True)
@@ -80,22 +82,67 @@ def induction_scores(model: Model, parameters: Parameters, task: Needle, batches
 
 @torch.no_grad()
 def attention_overlap(model: Model, first: Parameters, second: Parameters, batch: Batch) -> Float[Tensor, "layer head"]:
-    """Return the mean share of attention that each head of two networks puts on the same keys; 1 if they are equal.
+    """Return the mean share of attention that each head of two networks puts on the same keys; 1 if they are equal."""
+    maps = maps_of(model)
 
-    Queries are the positions that are read, but the first, which sees only itself.
-    """
-    maps, device = maps_of(model), device_of(first)
-    total, queries = torch.zeros(len(maps), 0), 0
-    for part in in_chunks(batch):
-        rows = part.to(device)
-        column = torch.arange(rows.tokens.shape[1], device=device)
-        asks = (column > 0) & (column < rows.lengths[:, None])
+    def shared(rows: Batch) -> list[Tensor]:
         values = [traced(model, parameters, rows.tokens, maps) for parameters in (first, second)]
-        shared = [torch.minimum(*(each[name] for each in values)).sum(dim=3) for name in maps]  # (batch, head, query)
-        sums = torch.stack([(each * asks[:, None]).double().sum(dim=(0, 2)) for each in shared])
-        total = sums if queries == 0 else total + sums
+        return [torch.minimum(*(each[name] for each in values)).sum(dim=3) for name in maps]
+
+    return mean_of_queries(model, shared, batch.to(device_of(first)))
+
+
+@torch.no_grad()
+def to_token_before(model: Model, parameters: Parameters, batch: Batch) -> Float[Tensor, "layer head"]:
+    """Return each head's mean attention to the token before."""
+    maps = maps_of(model)
+
+    def before(rows: Batch) -> list[Tensor]:
+        values = traced(model, parameters, rows.tokens, maps)
+        return [F.pad(values[name].diagonal(offset=-1, dim1=2, dim2=3), (1, 0)) for name in maps]
+
+    return mean_of_queries(model, before, batch.to(device_of(parameters)))
+
+
+def mean_of_queries(
+    model: Model, measure: Callable[[Batch], Sequence[Tensor]], batch: Batch
+) -> Float[Tensor, "layer head"]:
+    """Return the mean of numbers (batch, head, query) per layer over all queries that are read, but the first.
+
+    The first query sees only itself.
+    """
+    sums, queries = torch.zeros(0), 0
+    for _, rows in chunks_of(model, batch):
+        asks = is_asked(rows)
+        found = torch.stack([(each * asks[:, None]).double().sum(dim=(0, 2)) for each in measure(rows)])
+        sums = found if queries == 0 else sums + found
         queries += int(asks.sum())
-    return total / max(1, queries)
+    return sums / max(1, queries)
+
+
+def is_asked(rows: Batch) -> Bool[Tensor, "batch query"]:
+    column = torch.arange(rows.tokens.shape[1], device=rows.tokens.device)
+    return (column > 0) & (column < rows.lengths[:, None])
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """Mean attention of each head to certain keys, and that of a uniform head."""
+
+    of_heads: list[list[float]]  # by layer
+    uniform: float
+
+
+def head_scores(model: Model, parameters: Parameters, task: Task, batch: Batch) -> dict[str, HeadScores]:
+    """Return scores of the heads by name: attention to the token before; for needle, also both steps of induction."""
+    queries = is_asked(batch).nonzero()[:, 1]
+    uniform = float((1 / (queries + 1).double()).mean()) if len(queries) else 0.0
+    found = {"token to the one before": HeadScores(to_token_before(model, parameters, batch).tolist(), uniform)}
+    if isinstance(task, Needle):
+        steps = induction_scores(model, parameters, task, batch)
+        found["value to its marker"] = HeadScores(steps.value_to_marker.tolist(), steps.value_to_marker_uniform)
+        found["query to its value"] = HeadScores(steps.query_to_value.tolist(), steps.query_to_value_uniform)
+    return found
 
 
 def maps_of(model: Model) -> list[str]:

@@ -1,6 +1,6 @@
 """Two networks on the same items: activations exchanged, compared by CKA and by principal angles, and mixed weights."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -80,16 +80,6 @@ def activations_from(model: Model, source: Parameters, place: str) -> HookOf:
         return lambda name, value: kept[0] if name == place else value
 
     return hook_of
-
-
-def patched_accuracy(
-    model: Model, into: Parameters, source: Parameters, task: Task, batch: Batch, places: Sequence[str]
-) -> dict[str, float]:
-    """Return the accuracy of a network with one activation after the other taken from another network."""
-    return {
-        place: accuracy_and_loss(model, into, task, batch, activations_from(model, source, place))[0]
-        for place in places
-    }
 
 
 @dataclass(frozen=True)

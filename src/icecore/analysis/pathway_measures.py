@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from icecore.analysis.attention import attention_overlap, induction_scores
+from icecore.analysis.attention import attention_overlap, head_scores
 from icecore.analysis.circles import Circles, circles, spectrum_overlap, without_frequencies
-from icecore.analysis.pairs import displacement, line_between, patched_accuracy
-from icecore.analysis.pathway import Measure, Pair, Pathway, Setting
+from icecore.analysis.pairs import activations_from, displacement, line_between
+from icecore.analysis.pathway import CONTRAST, Measure, Pair, Pathway, Setting
 from icecore.models import Parameters, names_of_half, parameter_of_role
-from icecore.tasks import ModularAddition, Needle
+from icecore.tasks import ModularAddition
 
 Made = tuple[list[Measure], dict[str, Any]]
 Maker = Callable[[Pair], Made]
@@ -21,9 +21,13 @@ def measures_of(
 
     `on_group` is called after each group of measures.
     """
-    pair = Pair(pathway, after)
+    pair, is_better = Pair(pathway, after), pathway.setting.yardstick.is_better
     found: list[Measure] = []
-    details: dict[str, Any] = {"accuracy": pair.accuracy, "accuracy_before": pathway.accuracy}
+    details: dict[str, Any] = {
+        **pair.both,
+        **{f"{name}_before": value for name, value in pathway.both.items()},
+        "above_baseline": {"before": is_better(pathway.value), "after": is_better(pair.value)},
+    }
     for make in makers_of(pathway.setting):
         more, numbers = make(pair)
         found += more
@@ -42,23 +46,33 @@ def makers_of(setting: Setting) -> list[Maker]:
     return makers + ([frequencies] if isinstance(setting.task, ModularAddition) else [])
 
 
-def placed(name: str, numbers: list[float], causal: bool = True) -> Measure:
-    """Make a measure from three numbers: this network's, a refined mechanism's and a replaced one's."""
-    here, refined, replaced = numbers
-    return Measure(name, here, refined, replaced, causal)
+def placed(setting: Setting, name: str, here: float, refined: float, *controls: float) -> Measure:
+    """Make a causal measure of accuracies or losses. Its zero is the best of the controls and the baseline."""
+    yardstick = setting.yardstick
+    return Measure(name, here, refined, yardstick.best(*controls), contrast=yardstick.contrast)
+
+
+def harms(pair: Pair, name: str, left: list[float]) -> Measure:
+    """Make a causal measure of what a removal costs: of what was found before, here, and in the null."""
+    yardstick = pair.setting.yardstick
+    cost = {"accuracy": "accuracy lost", "loss": "loss added"}[yardstick.metric]
+    here, refined, replaced = (yardstick.gain(pair.value) - yardstick.gain(each) for each in left)
+    return Measure(f"{name}: {cost}", here, refined, replaced, contrast=yardstick.contrast)
 
 
 def swaps(pair: Pair) -> Made:
-    """Exchange embeddings and bodies. The null is another body with the same embeddings."""
-    setting, before, after, null = pair.setting, pair.pathway.before, pair.after, pair.pathway.null
-
-    def accuracy(embeddings: Parameters, body: Parameters) -> float:
-        return setting.accuracy(setting.joined(embeddings, body))
-
+    """Exchange embeddings and bodies. Both have two controls: another body, and another seed's embeddings."""
+    setting, pathway, after, null = pair.setting, pair.pathway, pair.after, pair.pathway.null
+    new = {"new embeddings, another body": setting.swapped(after, null)}
+    old = {"old embeddings, another body": pathway.old_on_null}
+    if pathway.null_on_old is not None:
+        new["other embeddings, old body"] = pathway.null_on_old
+        old["other embeddings, new body"] = setting.swapped(null, after)
+    on_old, on_new = setting.swapped(after, pathway.before), setting.swapped(pathway.before, after)
     return [
-        Measure("new embeddings, old body", accuracy(after, before), pair.accuracy, accuracy(after, null)),
-        Measure("old embeddings, new body", accuracy(before, after), pair.pathway.accuracy, accuracy(before, null)),
-    ], {}
+        placed(setting, "new embeddings, old body", on_old, pair.value, *new.values()),
+        placed(setting, "old embeddings, new body", on_new, pathway.value, *old.values()),
+    ], {"controls": new | old}
 
 
 def carry_over(pair: Pair) -> Made:
@@ -71,8 +85,8 @@ def carry_over(pair: Pair) -> Made:
     keep = [pathway.with_directions(pair.after, new, of, kept, "keep") for of in (old, new, null)]
     left = [pathway.with_directions(pair.after, new, of, lost, "remove") for of in (old, new, null)]
     return [
-        placed("old directions kept", keep),
-        placed("old directions removed: accuracy lost", [pair.accuracy - each for each in left]),
+        placed(pair.setting, "old directions kept", *keep),
+        harms(pair, "old directions removed", left),
     ], {"directions_kept": kept, "directions_removed": lost}
 
 
@@ -80,15 +94,17 @@ def patches(pair: Pair) -> Made:
     """Patch activations of one network into the other, one point of the residual stream at a time."""
     setting, before, after = pair.setting, pair.pathway.before, pair.after
     found, numbers = [], {}
+
+    def patched(into: Parameters, source: Parameters) -> dict[str, float]:
+        hooks = {place: activations_from(setting.model, source, place) for place in setting.edited}
+        return {place: setting.value(into, hook_of) for place, hook_of in hooks.items()}
+
     for name, into, source, own in (
-        ("old activations in the new network", after, before, pair.accuracy),
-        ("new activations in the old network", before, after, pair.pathway.accuracy),
+        ("old activations in the new network", after, before, pair.value),
+        ("new activations in the old network", before, after, pair.pathway.value),
     ):
-        here, null = (
-            patched_accuracy(setting.model, into, each, setting.task, setting.items, setting.edited)
-            for each in (source, pair.pathway.null)
-        )
-        found.append(Measure(name, mean(here), own, mean(null)))
+        here, null = patched(into, source), patched(into, pair.pathway.null)
+        found.append(placed(setting, name, mean(here), own, mean(null)))
         numbers[name] = here
     return found, {"patched": numbers}
 
@@ -98,7 +114,8 @@ def barrier(pair: Pair) -> Made:
     setting, null = pair.setting, pair.pathway.line_to_null
     here = line_between(setting.model, pair.pathway.before, pair.after, setting.task, setting.items)
     lines = {"losses": here.losses, "accuracies": here.accuracies, "null_losses": null.losses}
-    return [Measure("loss barrier on the line", here.barrier, 0.0, null.barrier)], {"line": lines}
+    contrast = setting.yardstick.contrast if setting.yardstick.metric == "loss" else CONTRAST
+    return [Measure("loss barrier on the line", here.barrier, 0.0, null.barrier, contrast=contrast)], {"line": lines}
 
 
 def movement(pair: Pair) -> Made:
@@ -132,26 +149,28 @@ def geometry(pair: Pair) -> Made:
 
 
 def heads(pair: Pair) -> Made:
-    """Compare where each head looks; for needle, also both scores of induction."""
-    setting = pair.setting
-    here = attention_overlap(setting.model, pair.pathway.before, pair.after, setting.items)
-    numbers: dict[str, Any] = {"heads": here.tolist()}
-    if isinstance(setting.task, Needle):
-        scores = induction_scores(setting.model, pair.after, setting.task, setting.items)
-        numbers["induction"] = [scores.value_to_marker.tolist(), scores.query_to_value.tolist()]
-    null = float(pair.pathway.heads_of_null.mean())
-    return [Measure("overlap of attention, head by head", float(here.mean()), 1.0, null, causal=False)], numbers
+    """Compare where each head looks, and its scores."""
+    setting, pathway = pair.setting, pair.pathway
+    here = attention_overlap(setting.model, pathway.before, pair.after, setting.items)
+    after = head_scores(setting.model, pair.after, setting.task, setting.items)
+    scores = {
+        name: {"before": pathway.head_scores[name].of_heads, "after": each.of_heads, "uniform": each.uniform}
+        for name, each in after.items()
+    }
+    null = float(pathway.heads_of_null.mean())
+    measure = Measure("overlap of attention, head by head", float(here.mean()), 1.0, null, causal=False)
+    return [measure], {"heads": here.tolist(), "head_scores": scores}
 
 
 def frequencies(pair: Pair) -> Made:
     """Compare the frequencies of the numbers' embeddings, and remove the old key frequencies from the new ones."""
     setting, pathway = pair.setting, pair.pathway
     then, now, other = (rings_of(setting, each) for each in (pathway.before, pair.after, pathway.null))
-    overlaps = [spectrum_overlap(then.spectrum, each.spectrum) for each in (now, then, other)]
-    found = [placed("overlap of frequencies", overlaps, causal=False)]
+    here, null = (spectrum_overlap(then.spectrum, each.spectrum) for each in (now, other))
+    found = [Measure("overlap of frequencies", here, 1.0, null, causal=False)]
     if then.key_frequencies and now.key_frequencies:
-        left = [excluded(setting, pair.after, each.key_frequencies) for each in (then, now, other)]
-        found.append(placed("old frequencies removed: accuracy lost", [pair.accuracy - each for each in left]))
+        left = [without(setting, pair.after, each.key_frequencies) for each in (then, now, other)]
+        found.append(harms(pair, "old frequencies removed", left))
     return found, {"key_frequencies": now.key_frequencies, "key_frequencies_before": then.key_frequencies}
 
 
@@ -160,13 +179,13 @@ def rings_of(setting: Setting, parameters: Parameters) -> Circles:
     return circles(parameter_of_role(setting.model, parameters, "token")[: setting.task.modulus])
 
 
-def excluded(setting: Setting, parameters: Parameters, keys: tuple[int, ...]) -> float:
+def without(setting: Setting, parameters: Parameters, keys: tuple[int, ...]) -> float:
     """Return the accuracy without these frequencies in the numbers' embeddings."""
     assert isinstance(setting.task, ModularAddition)
     name = next(name for name, spec in setting.model.specs(setting.dims).items() if spec.role == "token")
     modulus, token = setting.task.modulus, parameters[name].clone()
     token[:modulus] = without_frequencies(token[:modulus], keys)
-    return setting.accuracy({**parameters, name: token})
+    return setting.value({**parameters, name: token})
 
 
 def mean(values: Mapping[str, float]) -> float:

@@ -80,7 +80,10 @@ def command(
     if json:
         print_json({"run": str(run), **result, "figures": [str(file) for file in files]})
         return
-    for table in tables(result):
+    first, *others = tables(result)
+    print_table(first)
+    for table in others:
+        say()
         print_table(table)
     for file in files:
         say(file)

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Result = dict[str, Any]
-REFINED, REPLACED = 0.75, 0.25  # a score of at least the first means refined, at most the second replaced
-WORDS = ("refined", "between", "replaced", "cannot tell")
+# A score of at least the first exceeds, of the second is refined, of at most the third replaced.
+EXCEEDS, REFINED, REPLACED = 1.25, 0.75, 0.25
+WORDS = ("exceeds", "refined", "between", "replaced", "cannot tell")
+NOTHING, LOST = "nothing to refine", "lost"  # the network was, or is, no better than a rule that needs no learning
+HIGHEST = 1.5  # drawn score
 MARKERS = "osD^vXP*"
 HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY, "#000000")
 
@@ -20,6 +23,8 @@ HUES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, GREY, "#000000")
 def verdict_of(score: float | None) -> str:
     if score is None:
         return "cannot tell"
+    if score >= EXCEEDS:
+        return "exceeds"
     return "refined" if score >= REFINED else "replaced" if score <= REPLACED else "between"
 
 
@@ -44,19 +49,22 @@ def median(points: Sequence[Result], name: str, key: str) -> float | None:
 def answer_of(points: Sequence[Result]) -> tuple[str, dict[str, int]]:
     """Return the joint verdict of the causal measures, and the count of each.
 
-    Refined or replaced if all decided measures agree, else partly refined.
+    Refined, replaced or exceeds if most of them can tell and all that can agree; else in part.
     """
     causal = [name for name, is_causal in names_of(points).items() if is_causal]
     said = [verdict_of(median(points, name, "score")) for name in causal]
     counts = {word: said.count(word) for word in WORDS}
-    telling = [word for word in said if word != "cannot tell"]
-    if not telling:
+    decided = {word for word in said if word != "cannot tell"}
+    for when, word in (("before", NOTHING), ("after", LOST)):
+        if 2 * sum(point["above_baseline"][when] for point in points) <= len(points):
+            return word, counts
+    if 2 * counts["cannot tell"] >= len(said):
         return "cannot tell", counts
-    return (telling[0] if len(set(telling)) == 1 and telling[0] != "between" else "in part"), counts
+    return (decided.pop() if len(decided) == 1 and decided != {"between"} else "in part"), counts
 
 
 def tables(result: Result) -> list[Table]:
-    """Return one table: each measure between its references, its score and what it says."""
+    """Return each measure between its references, its score and what it says; and the scores of heads."""
     points = at_end(result)
     beside = result.get("beside", [])
     headings = ("measure", "here", "refined", "replaced", "score", "seeds", "says", *(["beside"] if beside else []))
@@ -68,28 +76,64 @@ def tables(result: Result) -> list[Table]:
         label = name if is_causal else f"{name} *"
         rows.append((label, *numbers, in_digits(score), spread(points, name), verdict_of(score), *own))
     left = ("measure", "says")
-    return [Table(title_of(result), headings, rows, left, tuple(notes_of(result)), secondary=("seeds",))]
+    found = [Table(title_of(result), headings, rows, left, tuple(notes_of(result)), secondary=("seeds",))]
+    return found + ([table_of_heads(points)] if "heads" in points[0] else [])
+
+
+def table_of_heads(points: Sequence[Result]) -> Table:
+    """Return what the heads attend to: the best head of each seed, before and after."""
+    least, most = (statistics.median(each(map(each, point["heads"])) for point in points) for each in (min, max))
+    rows = [
+        ("same keys as before, most changed head", in_digits(1.0), in_digits(least), ""),
+        ("same keys as before, least changed head", in_digits(1.0), in_digits(most), ""),
+    ]
+    for name in points[0]["head_scores"]:
+        scores = [point["head_scores"][name] for point in points]
+        then, now = (statistics.median(max(map(max, each[when])) for each in scores) for when in ("before", "after"))
+        rows.append((f"{name}, best head", in_digits(then), in_digits(now), in_digits(scores[0]["uniform"])))
+    title = "Attention, medians over seeds"
+    return Table(title, ("attention", "before", "after", "uniform head"), rows, left=("attention",))
 
 
 def title_of(result: Result) -> str:
-    answer, counts = answer_of(at_end(result))
-    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    points, baseline = at_end(result), result["baseline"]["value"]
+    answer, counts = answer_of(points)
     seeds = len(result["seeds"])
-    return f"{result['task']}, {seeds} seed{'s' * (seeds > 1)}: {answer} (causal measures: {said})"
+    title = f"{result['task']}, {seeds} seed{'s' * (seeds > 1)}: {answer}"
+    if answer in (NOTHING, LOST):
+        when = {NOTHING: "before", LOST: "after"}[answer]
+        return f"{title} ({result['metric']} {value_of(result, when):.3f} {when}, baseline {baseline:.3f})"
+    return f"{title} (causal measures: {', '.join(f'{count} {word}' for word, count in counts.items() if count)})"
+
+
+def value_of(result: Result, when: str) -> float:
+    """Return the median over seeds of the accuracy, or of the loss of a task that is judged by it."""
+    key = result["metric"] + ("_before" if when == "before" else "")
+    return statistics.median(point[key] for point in at_end(result))
 
 
 def notes_of(result: Result) -> list[str]:
-    points = at_end(result)
-    then, now = (statistics.median(point[key] for point in points) for key in ("accuracy_before", "accuracy"))
+    points, rule = at_end(result), result["baseline"]["rule"].replace("_", " ")
+    controls = ", ".join(
+        f"{name} {statistics.median(point['controls'][name] for point in points):.3f}"
+        for name in points[0]["controls"]
+        if all(name in point["controls"] for point in points)
+    )
     lines = [
-        f"accuracy {then:.4f} before (step {result['before']:,}), {now:.4f} after (step {result['steps'][-1]:,}), "
-        f"{result['items']:,} test items; medians over seeds",
-        f"refined: what an unchanged mechanism gives; replaced: what an unrelated network gives ({result['null']}); "
-        f"score 1 is the first, 0 the second: refined from {REFINED}, replaced up to {REPLACED}",
+        f"{result['metric']} {value_of(result, 'before'):.4f} before (step {result['before']:,}), "
+        f"{value_of(result, 'after'):.4f} after (step {result['steps'][-1]:,}), baseline {rule} "
+        f"{result['baseline']['value']:.4f}; {result['items']:,} test items; medians over seeds",
+        "refined: what an unchanged mechanism gives; replaced: what an unrelated network gives "
+        f"({result['null']}), or the baseline if that is better; score 1 is the first, 0 the second: refined from "
+        f"{REFINED}, replaced up to {REPLACED}, exceeds the old mechanism from {EXCEEDS}",
+        f"controls of the first two rows: {controls}",
         "* moves without any change of function too, so it counts only beside the others",
     ]
-    if result["null"] != "the next seed":
-        lines.append("one seed has no unrelated solution as its null: train several seeds")
+    if "re-drawn" in result["null"]:
+        lines.append(
+            "a re-drawn body solves nothing, so the loss barrier may not tell: with more seeds, or without --shift, "
+            "the null is another solution"
+        )
     if "beside" in result:
         lines.append("beside: the score of full training from the same initial weights")
     return lines
@@ -113,7 +157,8 @@ def draw(result: Result) -> "Figure":
     for panel, causal in zip(panels, (True, False), strict=True):
         draw_scores(panel, result, [name for name, is_causal in names.items() if is_causal is causal])
         panel.set_ylabel("score: causal" if causal else "score: others", fontsize=8)
-    panels[1].set_xlabel(f"steps after the body began to train (at {result['before']:,})", fontsize=8)
+    filled = "; filled: full training from the same initial weights" if "beside" in result else ""
+    panels[1].set_xlabel(f"steps after the body began to train (at {result['before']:,}){filled}", fontsize=8)
     figure.suptitle(title_of(result), fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -121,31 +166,28 @@ def draw(result: Result) -> "Figure":
 def draw_scores(panel: Any, result: Result, names: Sequence[str]) -> None:
     steps = [0, *(step - result["before"] for step in result["steps"])]
     for hue, marker, name in zip(HUES, MARKERS, names, strict=False):
-        lines = [
-            [1.0, *(point["measures"][name]["score"] for point in result["points"] if point["seed"] == seed)]
-            for seed in result["seeds"]
-        ]
+        style: dict[str, Any] = {"color": hue, "marker": marker, "markersize": 5, "clip_on": False}
+        lines = [line_of(result, seed, name) for seed in result["seeds"]]
         for line in lines:
             panel.plot(steps, as_numbers(line), color=hue, linewidth=0.5, alpha=0.5)
-        middle = [median_of(each) for each in zip(*lines, strict=True)]
-        panel.plot(
-            steps,
-            as_numbers(middle),
-            color=hue,
-            linewidth=1.4,
-            marker=marker,
-            markersize=5,
-            fillstyle="none",
-            label=name,
-        )
-    for level, word in ((REFINED, "refined"), (REPLACED, "replaced")):
+        middle = as_numbers([median_of(each) for each in zip(*lines, strict=True)])
+        panel.plot(steps, middle, linewidth=1.4, fillstyle="none", label=name, **style)
+        if "beside" in result:
+            panel.plot(steps[-1:], as_numbers([median(result["beside"], name, "score")]), linestyle="none", **style)
+    for level, word in ((EXCEEDS, "exceeds"), (REFINED, "refined"), (REPLACED, "replaced")):
         panel.axhline(level, color=GREY, linewidth=0.7, linestyle=":")
         place = {"xy": (1.0, level), "xycoords": ("axes fraction", "data"), "xytext": (0, 2), "ha": "right"}
         panel.annotate(word, **place, textcoords="offset points", fontsize=7, color=GREY)
-    panel.set_ylim(-0.04, 1.06)
+    panel.set_ylim(-0.04, HIGHEST + 0.04)
     panel.tick_params(labelsize=7)
     panel.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     finish(panel)
+
+
+def line_of(result: Result, seed: int, name: str) -> list[float | None]:
+    """Return a seed's scores; before the body trained it is 1, unless nothing can be told."""
+    found = [point["measures"][name]["score"] for point in result["points"] if point["seed"] == seed]
+    return [None if found[0] is None else 1.0, *found]
 
 
 def median_of(values: Sequence[float | None]) -> float | None:
@@ -154,5 +196,5 @@ def median_of(values: Sequence[float | None]) -> float | None:
 
 
 def as_numbers(values: Sequence[float | None]) -> list[float]:
-    """Return the values with gaps as NaN, which break a line."""
-    return [float("nan") if value is None else value for value in values]
+    """Return the values within the panel, with gaps as NaN, which break a line."""
+    return [float("nan") if value is None else min(HIGHEST, max(0.0, value)) for value in values]

@@ -16,9 +16,10 @@ from icecore.seeding import derive_seed
 from icecore.sweeps.variance import sample_of
 from icecore.training import Population, RunConfig, index_of
 from icecore.training.snapshots import on, parameters_at, snapshots_in
-from icecore.training.start import FromSeed
+from icecore.training.start import FromRun, FromSeed
 
 ITEMS = 500  # number of test items
+NEXT, REDRAWN = "the next seed", "a re-drawn body"  # unrelated networks
 Result = dict[str, Any]  # as JSON
 OnProgress = Callable[[str, int, int], None]  # (what, groups of measures done, all)
 
@@ -67,20 +68,27 @@ class Track:
             return self.population.parameters(index_of(seed, self.config.seeds))
         return parameters_at(self.path, self.config, step, seed, self.population.device)
 
-    def null(self, seed: int, before: Parameters) -> tuple[Parameters, str]:
-        """Return an unrelated network, the next seed's before its body trained, and its name.
+    def unrelated_seed(self, seed: int) -> int | None:
+        """Return the next seed; with --embeddings-from, neither has the body that the other's embeddings are from."""
+        seeds, start = self.config.seeds, self.config.start
+        place = seeds.index(seed)
+        shift = start.shift if isinstance(start, FromRun) and start.take == "embeddings" else 0
+        others = (other for other in seeds[place + 1 :] + seeds[:place] if not shift or abs(other - seed) != abs(shift))
+        return next(others, None)
 
-        With a single seed, it is another random body with the same embeddings, which solves nothing.
+    def null(self, seed: int, before: Parameters) -> tuple[Parameters, str]:
+        """Return an unrelated network, another seed's before its body trained, and its name.
+
+        If there is none, it is another random body with the same embeddings, which solves nothing.
         """
-        seeds = self.config.seeds
-        if len(seeds) > 1:
-            other = seeds[(seeds.index(seed) + 1) % len(seeds)]
+        other = self.unrelated_seed(seed)
+        if other is not None:
             return self.before(other), f"seed {other}"
         model, dims = self.config.model, self.config.dims
         drawn = initialize(model, dims, derive_seed(seed, "another body") % 2**31)
         body = set(names_of_half(model, dims, "body"))
         chosen = {name: drawn[name] if name in body else before[name] for name in drawn}
-        return on(self.population.device, chosen), "a re-drawn body"
+        return on(self.population.device, chosen), REDRAWN
 
 
 def before_step(config: RunConfig) -> int:
@@ -131,10 +139,11 @@ def track(run: Track, items: int = ITEMS, on_progress: OnProgress = lambda *_: N
         on_progress("track", done, total)
 
     on_progress("track", 0, total)
-    null_name = ""
+    nulls: list[str] = []
     for seed in run.seeds:
         before = run.before(seed)
         null, null_name = run.null(seed, before)
+        nulls.append(null_name)
         pathway = Pathway(setting, before, null)
         for step in run.steps:
             points.append(point_of(seed, step, *measures_of(pathway, run.after(seed, step), tick)))
@@ -147,15 +156,21 @@ def track(run: Track, items: int = ITEMS, on_progress: OnProgress = lambda *_: N
         "before": run.before_step,
         "steps": run.steps,
         "items": len(setting.items),
-        "null": "the next seed" if len(run.config.seeds) > 1 else null_name,
+        "metric": setting.yardstick.metric,
+        "baseline": {"rule": setting.yardstick.rule, "value": setting.yardstick.baseline},
+        "null": " or ".join(sorted({REDRAWN if name == REDRAWN else NEXT for name in nulls}, reverse=True)),
         "points": points,
         **({"beside": beside} if beside else {}),
     }
 
 
 def point_of(seed: int, step: int, measures: Sequence[Measure], details: Result) -> Result:
-    """Return one seed's measures at one step as JSON, with six significant digits."""
-    named = {each.name: {**asdict(each), "score": each.score} for each in measures}
+    """Return one seed's measures at one step as JSON, with six significant digits.
+
+    A network that was at the baseline had no mechanism, so it has no scores.
+    """
+    has_mechanism = details["above_baseline"]["before"]
+    named = {each.name: {**asdict(each), "score": each.score if has_mechanism else None} for each in measures}
     for each in named.values():
         del each["name"]
     return rounded({"seed": seed, "step": step, **details, "measures": named})
