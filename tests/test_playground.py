@@ -107,6 +107,17 @@ def test_snapshots_that_a_run_saved_are_shown_without_training(tmp_path):
     assert data["made"]["device"] == run.result["device"]
 
 
+def test_a_run_with_no_snapshots_but_between_its_phases_is_trained_again(tmp_path):
+    task, phases = ice.tasks.Needle(max_pairs=2, values=5, vocabulary=12, test_size=10), [{"steps": 4}, {"steps": 2}]
+    settings = {"batch": 4, "warmup_steps": 1, "phases": phases, "out": tmp_path, "device": "cpu"}
+    run = ice.train(task, ice.Transformer(width=16, init="matched"), **settings)
+    assert run.path is not None
+    told = []
+    data = playground_of(run.path, PlaygroundOptions(5), False, told.append)
+    assert told, "it trains"
+    assert len(data["sets"][0]["snapshots"]) > 3
+
+
 def test_the_small_runs_are_trained_once_and_written_as_files(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     few = {"trainable": "embeddings", "seeds": 2, "batch": 16, "lr": 2e-2, "steps": 2, "warmup_steps": 1}

@@ -132,7 +132,7 @@ def test_a_network_at_the_baseline_has_nothing_to_refine(thawed):
 
 def test_a_run_of_phases_is_compared_with_its_last_phases_beginning(tmp_path):
     phases = [{"trainable": "embeddings", "steps": 6}, {"trainable": "all", "steps": 4}]
-    run = ice.train(TASK, MODEL, seeds=2, phases=phases, out=tmp_path, snapshots=1, **SHORT)
+    run = ice.train(TASK, MODEL, seeds=2, phases=phases, out=tmp_path, **SHORT)
     first = ice.train(TASK, MODEL, seeds=2, steps=6, **SHORT)
     tracked = track_of(run)
     assert (tracked.before_step, tracked.steps) == (6, [10])

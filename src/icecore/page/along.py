@@ -31,11 +31,11 @@ class Snapshot:
 def way_of(run: TrainedRun, seed: int, count: int, may_train: bool, on_training: OnTraining) -> list[Snapshot]:
     """Return snapshots from the start of a seed's training to its end, between which the weights moved equally far.
 
-    They are those that the run saved (`train --snapshots`). A run without any is trained again, if it may be; else
-    these are its two ends. `count` is the most beside the first.
+    They are those that the run saved (`train --snapshots`). A run with none but between its phases is trained again, if
+    it may be. `count` is the most beside the first.
     """
     found = ends_of(run, seed) if count == 0 else saved_of(run, seed)
-    if len(found) == 2 and count > 1 and may_train:
+    if len(found) <= 1 + len(run.config.phases) and count > 1 and may_train:
         found = trained_again(run, seed, count, on_training)
     distances = [moved(*pair) for pair in itertools.pairwise(found)]
     return [found[index] for index in equally_far(distances, max(1, count))]

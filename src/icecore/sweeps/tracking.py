@@ -116,7 +116,7 @@ def require_before(path: Path, config: RunConfig) -> None:
     step = before_step(config)
     require(
         step == 0 or set(config.seeds) <= snapshots_in(path).get(step, set()),
-        f"{path} has no snapshot of step {step}, where its last phase begins: train it again with --snapshots",
+        f"{path} has no snapshot of step {step}, where its last phase begins: train it again, with --overwrite",
     )
 
 

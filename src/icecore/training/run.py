@@ -17,6 +17,7 @@ from icecore.models.check import require_model
 from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
 from icecore.training.config import RunConfig
+from icecore.training.disk import require_room
 from icecore.training.from_run import source_of
 from icecore.training.loop import train_run
 from icecore.training.make_config import checked_model, checked_task, config_of
@@ -30,7 +31,7 @@ from icecore.training.progress import CHECKPOINT_MINUTES, Intervals, ProgressCal
 from icecore.training.rank import ROLES
 from icecore.training.run_code import remember_texts
 from icecore.training.run_folder import RunFolder
-from icecore.training.snapshots import require_room, snapshot_steps, snapshots_in
+from icecore.training.snapshots import snapshot_steps, snapshots_in
 from icecore.training.stored_config import texts_of
 from icecore.training.stream import batch_sizes
 
@@ -224,7 +225,7 @@ def train_config(
             text = f"{folder.path} is complete, and has not all of these snapshots; overwrite it"
             warnings.warn(text, Advice, stacklevel=3)
         return load_run(folder, device, config)
-    require_room(folder.path, config, intervals.snapshots)
+    require_room(folder.path, config, intervals.snapshots, with_body)
     remember_texts(texts_of(config))
     if not micro.parallel.is_first:
         return TrainedRun(

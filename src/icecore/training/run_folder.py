@@ -32,7 +32,7 @@ from icecore.training.population import Population
 from icecore.training.precision import Precision
 from icecore.training.run_code import code_of_run, require_copies, require_id
 from icecore.training.run_sizes import require_fit, require_start_fits, seeds_of
-from icecore.training.snapshots import forget_snapshots_after
+from icecore.training.snapshots import copy_snapshots, forget_snapshots_after
 from icecore.training.start import FromRun, start_of_json
 from icecore.training.stored_config import CONFIG, read_config, require_same_config, texts_of
 
@@ -190,7 +190,7 @@ class RunFolder:
         (self.path / CHECKPOINT).unlink(missing_ok=True)
 
     def extract(self, seeds: tuple[int, ...], out: Path, half: bool = False) -> "RunFolder":
-        """Copy some seeds into a new run under `out`.
+        """Copy some seeds into a new run under `out`, with their snapshots.
 
         `half` stores float16, with 11 significant bits: near-ties may be decided differently.
         """
@@ -217,6 +217,7 @@ class RunFolder:
             kept_notes = seeds_of(notes, chosen, len(config.seeds))
             save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, kept_notes)
             stored = {"weights": "float16"} if half else {}
+            copy_snapshots(self.path, path, seeds, *([halved] if half else []))
             write_json(path / RESULT, seeds_of(result, chosen, len(config.seeds)) | stored)
         return kept
 

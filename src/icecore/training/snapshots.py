@@ -1,8 +1,7 @@
 """Weights along the way: one file per step and seed, in the run's folder. They do not affect training."""
 
 import contextlib
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -17,21 +16,21 @@ from icecore.training.population import Population
 
 FOLDER, ENDING = "snapshots", ".safetensors"
 MOST = 1_000  # per phase
-GB, FLOAT = 10**9, 4
 
 
 def snapshot_steps(config: RunConfig, count: int | None) -> tuple[int, ...]:
-    """Return the steps to save weights after: `count` per phase, closer together at its beginning, with its end."""
-    if count is None:
-        return ()
-    require(1 <= count <= MOST, f"snapshots must be 1 to {MOST:,}, got {count}")
+    """Return the steps to save weights after: `count` per phase, closer together at its beginning, with its end.
+
+    Without a count, only the ends. The end of the last phase is left out: it is the run's own weights.
+    """
+    require(count is None or 1 <= count <= MOST, f"snapshots must be 1 to {MOST:,}, got {count}")
     found: set[int] = set()
-    begin = 0
+    begin, count = 0, count or 1
     for phase in config.phases:
         steps = phase.training.steps
         found |= {begin + max(1, round(steps * (index / count) ** 2)) for index in range(1, count + 1)}
         begin += steps
-    return tuple(sorted(found))
+    return tuple(sorted(found - {config.steps}))
 
 
 def trained_until(config: RunConfig, step: int) -> list[str]:
@@ -43,20 +42,6 @@ def trained_until(config: RunConfig, step: int) -> list[str]:
             names |= set(trained_names(config.model, config.dims, phase.trainable))
         begin += phase.training.steps
     return [name for name in config.model.specs(config.dims) if name in names]
-
-
-def require_room(folder: Path, config: RunConfig, steps: Iterable[int]) -> None:
-    """Raise if the disk has no room for the remaining snapshots."""
-    specs, there = config.model.specs(config.dims), set(snapshots_in(folder))
-    sizes = [sum(specs[name].size for name in trained_until(config, step)) for step in steps if step not in there]
-    needed = FLOAT * len(config.seeds) * sum(sizes)
-    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    free = shutil.disk_usage(above).free
-    require(
-        needed <= free,
-        f"{len(sizes)} snapshots need about {needed / GB:,.1f} GB, {free / GB:,.1f} GB are free in {above}: take fewer "
-        "--snapshots, or another --out",
-    )
 
 
 def save_snapshot(folder: Path, config: RunConfig, step: int, population: Population) -> None:
@@ -101,10 +86,21 @@ def forget_snapshots_after(folder: Path, step: int) -> None:
         (folder / FOLDER).rmdir()
 
 
+def copy_snapshots(
+    folder: Path, other: Path, seeds: Iterable[int], change: Callable[[str, Tensor], Tensor] = lambda _, value: value
+) -> None:
+    """Copy the snapshots of these seeds into the folder of another run, with their values changed."""
+    for step, there in snapshots_in(folder).items():
+        for seed in there.intersection(seeds):
+            values, notes = load_weights(file_of(folder, step, seed))
+            (other / FOLDER).mkdir(exist_ok=True)
+            save_tensors(file_of(other, step, seed), {name: change(name, each) for name, each in values.items()}, notes)
+
+
 def parameters_at(
     folder: Path, config: RunConfig, step: int, seed: int, device: torch.device | str = "cpu"
 ) -> dict[str, Tensor]:
-    """Return a seed's parameters after `step` steps; 0 is the start."""
+    """Return a seed's parameters at a snapshot; step 0 is the start."""
     found = config.initial(seed)
     if step:
         stored = load_weights(file_of(folder, step, seed))[0]
@@ -115,7 +111,9 @@ def parameters_at(
             f"{file_of(folder, step, seed)} does not fit config.json: delete the folder {FOLDER}, and train again with "
             "--overwrite",
         )
-        found |= stored
+        found |= {
+            name: value.to(found[name].dtype) for name, value in stored.items()
+        }  # extracted ones may have 16 bits
     return on(device, found)
 
 
