@@ -2,6 +2,7 @@
 
 import json
 import math
+from typing import Any, cast
 
 import pytest
 import torch
@@ -10,9 +11,9 @@ from small_runs import FLAGS, MODEL, TASK, Stop, run_json, same_weights, stop_af
 
 import icecore as ice
 from icecore.cli import main
-from icecore.cli.train import parse_phases
 from icecore.errors import Advice, InputError
 from icecore.training import Phase, RunConfig, RunFolder, config_of
+from icecore.training.make_config import parse_phases
 
 COMMON = {"batch": 16, "lr": 1e-2, "warmup_steps": 2, "seeds": 2}
 PHASES = [{"trainable": "embeddings", "steps": 6}, {"trainable": "attention", "steps": 4, "lr": 1e-3}]
@@ -118,6 +119,11 @@ def test_phases_are_read_with_roles_and_rates():
         {"trainable": "q,k", "steps": 5},
         {"trainable": "all", "steps": 7, "lr": 0.1},
     ]
+    text = config_of(TASK, MODEL, phases="embeddings:6,attention:4:1e-3", **{**COMMON, "lr": 1e-2})
+    assert text == config_of(TASK, MODEL, phases=PHASES, **COMMON)
+    for no_phases in ({}, [3], ["all:5"]):
+        with pytest.raises(InputError, match="phases must be 'embeddings:500,all:500' or a list of dicts"):
+            config_of(TASK, MODEL, phases=cast(Any, no_phases))
     for wrong in ("", "all", "all:5,norm", "all:many", "all:5:fast", "all:5:1:2"):
         with pytest.raises(InputError, match="--phases"):
             parse_phases(wrong)

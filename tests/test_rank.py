@@ -200,6 +200,13 @@ def test_every_body_trains_with_a_rank(model):
         assert torch.linalg.matrix_rank(run.parameters(0)[name], rtol=1e-5) == 2
 
 
+@pytest.mark.parametrize(("basis", "shrunk"), [("random", "A"), ("body", "A"), ("learned", "AP"), ("subspace", "")])
+def test_weight_decay_acts_on_what_the_documentation_says(basis, shrunk):
+    population = population_of(config(basis))
+    matrices = {"A": [f"{name}.coordinates" for name in THREE], "P": [f"{name}.basis" for name in THREE]}
+    assert set(population.names[True]) == {name for letter in shrunk for name in matrices[letter]}
+
+
 def test_seeds_train_as_they_do_alone():
     both = ice.train(TASK, MODEL, seeds=2, embedding_rank=2, device="cpu", **SHORT)
     alone = ice.train(TASK, MODEL, seeds=[1], embedding_rank=2, device="cpu", **SHORT)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from test_trust import CODE, as_sent
 
 import icecore as ice
 from icecore.cli import main
-from icecore.errors import InputError
+from icecore.errors import Advice, InputError
 from icecore.models import names_of_half
 from icecore.store.tensors import load_tensors
 from icecore.tasks import ModularAddition
 from icecore.training import RunFolder, config_of
+from icecore.training.advice import advice_on
+from icecore.training.from_run import source_of
 from icecore.training.identity import name_of
 
 whole = pytest.fixture(scope="module")(train_whole)
@@ -25,6 +28,7 @@ THAW = {"steps": 8, "batch": 16, "lr": 1e-2, "warmup_steps": 2}
 OTHER = ModularAddition(modulus=11)
 LARGER = dataclasses.replace(TASK, vocabulary=50)
 EMBEDDINGS = {"token", "position", "unembed"}
+WHOLE = object()  # stands for the run
 SHORT_FLAGS = ["--steps", "4", "--batch", "16", "--warmup-steps", "1", "--device", "cpu"]
 
 
@@ -67,6 +71,8 @@ def test_embeddings_are_taken_to_another_body(whole):
     for seed in (10, 11):
         assert equal(moved.parameters(seed), whole.parameters(seed - 10), EMBEDDINGS)
         assert equal(moved.parameters(seed), own.initial(seed), body)
+    again = ice.train(TASK, embeddings_from=whole, **STILL, shift=10)
+    assert again.config == moved.config, "the model is that run's"
     wider = dataclasses.replace(MODEL, heads=2)
     assert equal(ice.train(TASK, wider, embeddings_from=whole, **STILL).parameters(1), whole.parameters(1), EMBEDDINGS)
 
@@ -206,6 +212,7 @@ def test_a_run_that_started_from_other_weights_is_not_continued(whole, tmp_path)
         ({"body_from": "elsewhere"}, "choose one of --from, --body-from"),
         ({"shift": "one"}, "shift must be a whole number"),
         ({"from_run": None, "rescale": "unembed"}, "--rescale needs a run to start from"),
+        ({"from_run": None, "body_from": WHOLE, "rescale": "unembed"}, "takes no embeddings, so there"),
         ({"rescale": "mlp"}, "--rescale acts on embeddings that are taken, such as unembed, not on mlp"),
         ({"rescale": "many"}, "unknown role of transformer 'many'"),
         ({"from_run": "nowhere"}, "nowhere is not a run"),
@@ -214,6 +221,7 @@ def test_a_run_that_started_from_other_weights_is_not_continued(whole, tmp_path)
 def test_what_does_not_fit_is_refused(whole, settings, message):
     task, model = settings.get("task", TASK), settings.get("model")
     more = {"from_run": whole, **{key: value for key, value in settings.items() if key not in ("task", "model")}}
+    more = {key: whole if value is WHOLE else value for key, value in more.items()}
     with pytest.raises(InputError, match=message):
         ice.train(task, model, "all", **more, **THAW)
 
@@ -223,6 +231,43 @@ def test_embeddings_must_fit_the_width(whole):
         ice.train(TASK, dataclasses.replace(MODEL, width=32), embeddings_from=whole, **THAW)
     with pytest.raises(InputError, match=r"this model has unembed_bias, and .* has none: start from"):
         ice.train(TASK, ice.LSTM(width=16), embeddings_from=whole, **THAW)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"batch": 16, "lr": 0.5},
+            r"12 steps of batch 16 at rate 0\.01; this run, by the preset, 10,000 steps of batch 16 at rate 0\.5",
+        ),
+        ({"task": dataclasses.replace(TASK, values=10), **THAW}, "has values 20, not 10: its embeddings may stand for"),
+        ({"task": ModularAddition(modulus=40), "positions": 100, **THAW}, "was trained on needle, so its embeddings"),
+        ({"phases": [{"steps": 3}, {"steps": 5, "lr": 0.0}], **THAW}, "phase 2 has rate 0, so nothing trains in its 5"),
+        ({"from_run": None, "embeddings_from": WHOLE, **THAW}, "seed 0 has the body of .*, around which"),
+    ],
+)  # fmt: skip
+def test_what_may_be_a_mistake_is_said(whole, settings, message):
+    more = {"task": TASK, "from_run": whole, **settings}
+    source = {key: whole if value is WHOLE else value for key, value in more.items()}
+    task = source.pop("task")
+    starts = {key: source.pop(key, None) for key in ("from_run", "body_from", "embeddings_from")}
+    made = source_of(**starts)
+    config = config_of(task, MODEL, seeds=2, source=made, **source)
+    (found,) = advice_on(config, made, [*source, *(["steps"] if "phases" in source else [])])
+    assert re.search(message, found)
+
+
+def test_advice_is_a_warning_in_python_and_a_line_on_the_command_line(whole, tmp_path, capsys):
+    with pytest.warns(Advice, match="has the body of"):
+        ice.train(TASK, embeddings_from=whole, out=tmp_path, **{**STILL, "steps": 2})
+    flags = ["--embeddings-from", str(whole.path), "--lr", "0", "--batch", "16", "--steps", "2", "--warmup-steps", "1"]
+    assert main(["train", "needle", *flags, "--out", str(tmp_path / "other"), "--device", "cpu"]) == 0
+    assert capsys.readouterr().err.count("warning: seed 0 has the body of") == 1
+    assert list(advice_on(whole.config, None, [])) == [], "a run from seeds"
+    for more in ({"body_from": whole}, {"from_run": whole}):
+        source = source_of(**more)
+        config = config_of(TASK, MODEL, seeds=2, source=source, **THAW)
+        assert list(advice_on(config, source, THAW)) == []
 
 
 def test_an_unfinished_run_is_no_start(tmp_path):
@@ -273,12 +318,13 @@ def test_starts_on_the_command_line(whole, tmp_path, capsys):
         capsys, "train", "modular-addition", "--modulus", "11", "--body-from", found["run"], "--seeds", "1", *flags
     )
     assert moved["seeds"] == [0]
-    other = ["--seeds", "7,8", "--shift", "7", "--width", "16", "--init", "matched"]
+    other = ["--seeds", "7,8", "--shift", "7", "--heads", "2"]
     again = run_json(capsys, "train", "needle", "--embeddings-from", whole.path, *other, *flags)
     assert again["seeds"] == [7, 8]
+    assert ice.load(again["run"], "cpu").config.model == dataclasses.replace(MODEL, heads=2), "the rest is the run's"
     for more, message in (
-        (["--from", str(whole.path), "--width", "32"], f"{whole.path} has the width 16, not 32: drop --width"),
-        (["--from", str(whole.path), "--model", "lstm"], "has the model transformer, not lstm: drop --model"),
+        (["--from", str(whole.path), "--width", "32"], f"{whole.path} has width 16, not 32: drop --width"),
+        (["--from", str(whole.path), "--model", "lstm"], "has model transformer, not lstm: drop --model"),
         (["--from", str(whole.path), "--vocabulary", "50"], "take its body alone, with --body-from"),
         (["--from", str(whole.path), "--body-from", str(whole.path)], "choose one of"),
         (["--shift", "3"], "--shift needs a run to start from"),

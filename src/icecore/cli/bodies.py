@@ -28,8 +28,15 @@ def find_body(name: str) -> "type[Model]":
     return model_class
 
 
-def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", given: dict[str, Any]) -> "Model":
-    """Make the model from the preset's settings for the task, overridden by the given ones."""
+def make_body(
+    task: "Task",
+    preset: str,
+    name: str,
+    model_class: "type[Model]",
+    given: dict[str, Any],
+    like: "Model | None" = None,
+) -> "Model":
+    """Make the model from the given settings; the others are the preset's for the task, or another model's."""
     from icecore.models import settings_of_model
     from icecore.models.check import require_made
     from icecore.models.hf import PREFIX
@@ -40,7 +47,7 @@ def make_body(task: "Task", preset: str, name: str, model_class: "type[Model]", 
     with reraise_user_error(f"cannot read the types of {model_class.__name__}'s fields"):
         kinds = get_type_hints(model_class)
     fields = settings_of_model(model_class)
-    values = preset_model(task, model_class, preset)
+    values = preset_model(task, model_class, preset) if like is None else {key: getattr(like, key) for key in fields}
     if name == LINEARIZED:
         values["attention"] = "prefix-sum"
     for key, value in given.items():

@@ -42,7 +42,8 @@ CLIP = typer.Option(None, help="Clip each seed's gradient to this norm. Default:
 EMBEDDING_RANK = typer.Option(
     None,
     min=1,
-    help="Rank of the embeddings: E = A P, where A has this many columns.",
+    help="Rank of the embeddings: E = A P, where A has this many columns. To compare ranks, multiply --lr by "
+    "sqrt(width / rank).",
     rich_help_panel=MODEL_PANEL,
 )
 RANK_BASIS = typer.Option(

@@ -18,7 +18,7 @@ FROM = typer.Option(
     "--from",
     metavar="RUN",
     help="Start from a finished run: its body and its embeddings, with a new optimizer. Model, seeds and the task's "
-    "settings are that run's.",
+    "settings are that run's; steps, batch and rate are not.",
     rich_help_panel=START_PANEL,
 )
 BODY_FROM = typer.Option(
@@ -33,7 +33,7 @@ EMBEDDINGS_FROM = typer.Option(
     "--embeddings-from",
     metavar="RUN",
     help="Start with the embeddings of a finished run on a body of this run's own: with other --seeds and --shift, or "
-    "with other settings of the model.",
+    "with other settings of the model. What is not given is that run's.",
     rich_help_panel=START_PANEL,
 )
 SHIFT = typer.Option(
@@ -66,9 +66,16 @@ def task_of_start(name: str, preset: str, settings: dict[str, str], source: "Sou
     return with_settings(with_settings(made, own), settings)
 
 
+def model_of_start(source: "Source | None", is_other: bool) -> "Model | None":
+    """Return the model that a run starts from, unless it only gives embeddings to a model of another kind."""
+    if source is None or (source.take == "embeddings" and is_other):
+        return None
+    return source.config.model
+
+
 def require_agreement(given: dict[str, Any], model: "Model", name: str) -> None:
     """Raise if settings are given that the model of the run to start from does not have."""
     for setting, value in given.items():
         stored, word = getattr(model, setting, None), "model" if setting == "name" else setting.replace("_", "-")
         agrees = value is None or str(stored) == str(value)
-        require(agrees, f"{name} has the {word} {stored}, not {value}: drop --{word}, or train from the seeds")
+        require(agrees, f"{name} has {word} {stored}, not {value}: drop --{word}, or train from the seeds")

@@ -49,6 +49,7 @@ from icecore.cli.starts import (
     RESCALE,
     SHIFT,
     TRUST_START,
+    model_of_start,
     require_agreement,
     task_of_start,
 )
@@ -166,7 +167,7 @@ def command(
     icecore train needle --width 64 --init matched --steps 1000 --batch 128
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
-    icecore train needle --from RUN --trainable all
+    icecore train needle --from RUN --trainable all --steps 400 --batch 128 --lr 1e-3
     icecore train needle --embedding-rank 16 --rank-basis learned
 
     Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU to the same
@@ -175,6 +176,7 @@ def command(
     """
     from icecore.models import is_shipped
     from icecore.training import Intervals, RunFolder, config_of, pick_device, pick_precision, train_config
+    from icecore.training.advice import advice_on
     from icecore.training.from_run import source_of
     from icecore.training.probes import named_probes
     from icecore.training.snapshots import snapshot_steps
@@ -183,16 +185,18 @@ def command(
 
     require_trackers(log)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
-    taken = None if source is None else source.model
-    model_class = find_body(model) if taken is None else type(taken)
+    like = model_of_start(source, is_given(context, "model"))
+    model_class = find_body(model) if like is None else type(like)
     of_task, of_model = settings_given(context, task, model_class)
     made = task_of_start(task, preset, of_task, source)
     of_any = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain}
     given = of_any | {"position_init": position_init} | of_model
-    if taken is not None and source is not None:
+    if source is None or like is None or source.take == "embeddings":
+        chosen = make_body(made, preset, model if like is None else like.name, model_class, given, like)
+    else:
         named = {"name": model} if is_given(context, "model") else {}
-        require_agreement(named | given, taken, source.name)
-    chosen = make_body(made, preset, model, model_class, given) if taken is None else taken
+        require_agreement(named | given, like, source.name)
+        chosen = like
     training = explicit_options(
         steps=steps,
         batch=batch,
@@ -206,7 +210,7 @@ def command(
     if phases is not None:
         require(steps is None, "--phases has the steps of each phase: drop --steps")
         require(not is_given(context, "trainable"), "--phases says what trains: drop --trainable")
-        settings["phases"] = parse_phases(phases)
+        settings["phases"] = phases
     where = pick_device(device)
     chosen_seeds = source.seeds if source is not None and seeds is None else parse_seeds(seeds or "1")
     if source is not None and positions is None:
@@ -229,8 +233,8 @@ def command(
     if is_first:
         for phase in config.phases:
             announce(chosen, config.dims, phase.trainable, config.rank)
-            if not is_there and (advice := phase.training.advice) is not None:
-                warn(advice)
+        for text in advice_on(config, source, [*training, *(["steps"] if phases else [])]) if not is_there else ():
+            warn(text)
         warn_of_width(chosen.width, device, "try --width 64 --init matched")
     with (
         training_progress(f"{made.name} {phases or trainable}") if is_first else contextlib.nullcontext() as watch,
@@ -262,27 +266,6 @@ def is_given(context: typer.Context, name: str) -> bool:
     """Tell whether the user gave this flag."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def parse_phases(text: str) -> list[dict[str, Any]]:
-    """Read `embeddings:500,all:500:1e-4`; roles without a number belong to the phase that follows: `q,k:500`."""
-    found: list[dict[str, Any]] = []
-    roles: list[str] = []
-    for word in text.split(","):
-        role, *numbers = (part.strip() for part in word.split(":"))
-        roles.append(role)
-        if not numbers:
-            continue
-        try:
-            phase = {"trainable": ",".join(roles), "steps": int(numbers[0])}
-            phase |= {"lr": float(numbers[1])} if len(numbers) > 1 else {}
-        except ValueError:
-            phase = {}
-        require(bool(phase) and len(numbers) <= 2, f"--phases takes WHAT:STEPS or WHAT:STEPS:RATE, got '{word}'")
-        found.append(phase)
-        roles = []
-    require(bool(found) and not roles, f"--phases must end with a number of steps, as in embeddings:500, got '{text}'")
-    return found
 
 
 def explicit_options(**given: Any) -> dict[str, Any]:

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.models import Half, Model, ModelDims, initialize, names_of_half, settings_of_model, trained_names
+from icecore.models import (
+    Half,
+    Model,
+    ModelDims,
+    Parameters,
+    initialize,
+    names_of_half,
+    settings_of_model,
+    trained_names,
+)
 from icecore.models.roles import is_embedding
 from icecore.store.tensors import digest
 from icecore.training.config import RunConfig
@@ -41,10 +50,9 @@ class Source:
         """Return the seeds that pair up with the run's."""
         return tuple(seed + self.shift for seed in self.config.seeds)
 
-    @property
-    def model(self) -> Model | None:
-        """Return the model of the body that is taken, if one is."""
-        return None if self.take == "embeddings" else self.config.model
+    def parameters(self, seed: int) -> Parameters:
+        """Return what a seed pairs up with."""
+        return self.population.parameters(self.config.seeds.index(seed - self.shift))
 
     @property
     def positions(self) -> int | None:
@@ -53,9 +61,9 @@ class Source:
 
     def require_model(self, model: Model) -> None:
         """Raise if the run's body would compute something else in this model."""
-        ours, theirs = model, self.model
-        if theirs is None:
+        if self.take == "embeddings":
             return
+        ours, theirs = model, self.config.model
         require(
             ours.name == theirs.name and ours.source_text == theirs.source_text,
             f"{self.name} has the model {theirs.name}, not {ours.name}: drop --model, or start from another run",
@@ -115,8 +123,7 @@ class Source:
         self, model: Model, dims: ModelDims, seed: int, names: list[str]
     ) -> tuple[dict[str, Tensor], dict[str, bool]]:
         """Return what a seed takes, and whether each value equals the seed's own initialization."""
-        index = self.config.seeds.index(seed - self.shift)
-        stored, own = self.population.parameters(index), initialize(model, dims, seed)
+        stored, own = self.parameters(seed), initialize(model, dims, seed)
         specs = model.specs(dims)
         values = {name: stored[name].detach().cpu() for name in names}
         for name in trained_names(model, dims, self.rescale) if self.rescale else ():
@@ -172,6 +179,9 @@ def source_of(
         require(not stray, f"{' and '.join(stray)} needs a run to start from: {', '.join(FLAGS.values())}")
         return None
     take, run = chosen[0]
+    require(
+        take != "body" or not rescale, "--body-from takes no embeddings, so there is nothing to rescale: drop --rescale"
+    )
     require(type(shift) is int, f"shift must be a whole number, got {shift!r}")
     if isinstance(run, str | Path):
         config, population = RunFolder(run, trust).load(torch.device("cpu"))

@@ -44,6 +44,35 @@ def checked_trainable(trainable: str | Sequence[str]) -> str:
     return ",".join(names)
 
 
+def listed_phases(phases: str | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    if isinstance(phases, str):
+        return parse_phases(phases)
+    are_dicts = isinstance(phases, list | tuple) and all(isinstance(phase, Mapping) for phase in phases)
+    require(are_dicts, f"phases must be 'embeddings:500,all:500' or a list of dicts, got {phases!r}"[:200])
+    return phases
+
+
+def parse_phases(text: str) -> list[dict[str, Any]]:
+    """Read `embeddings:500,all:500:1e-4`; roles without a number belong to the phase that follows: `q,k:500`."""
+    found: list[dict[str, Any]] = []
+    roles: list[str] = []
+    for word in text.split(","):
+        role, *numbers = (part.strip() for part in word.split(":"))
+        roles.append(role)
+        if not numbers:
+            continue
+        try:
+            phase = {"trainable": ",".join(roles), "steps": int(numbers[0])}
+            phase |= {"lr": float(numbers[1])} if len(numbers) > 1 else {}
+        except ValueError:
+            phase = {}
+        require(bool(phase) and len(numbers) <= 2, f"--phases takes WHAT:STEPS or WHAT:STEPS:RATE, got '{word}'")
+        found.append(phase)
+        roles = []
+    require(bool(found) and not roles, f"--phases must end with a number of steps, as in embeddings:500, got '{text}'")
+    return found
+
+
 def config_of(
     task: Task,
     model: Model,
@@ -54,7 +83,7 @@ def config_of(
     data_seed: int = 0,
     positions: int | None = None,
     precision: str = "fp32",
-    phases: Sequence[Mapping[str, Any]] = (),
+    phases: str | Sequence[Mapping[str, Any]] = (),
     source: Source | None = None,
     start: Start | None = None,
     embedding_rank: int | None = None,
@@ -84,7 +113,7 @@ def config_of(
         task=task,
         model=model,
         dims=dims,
-        phases=tuple(map(phase_of, phases or [{}])),
+        phases=tuple(map(phase_of, listed_phases(phases) or [{}])),
         seeds=numbered(seeds),
         data_seed=data_seed,
         precision=precision,

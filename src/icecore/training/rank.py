@@ -33,6 +33,8 @@ class EmbeddingRank:
               numbers. SOURCE: Li et al. 2018, arXiv 1804.08838
     body      P is fixed to what the body reads and writes most: the top right singular vectors of the first layer's
               Q K^T for tokens and positions, the top left ones of the last output projection of the MLP for U
+
+    Weight decay shrinks A, and P if it is learned; it shrinks nothing of a subspace.
     """
 
     rank: int

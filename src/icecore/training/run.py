@@ -16,6 +16,7 @@ from icecore.models import MODELS, Model, is_shipped
 from icecore.models.check import require_model
 from icecore.tasks import TASKS, Batch, Task
 from icecore.tasks.check import require_task
+from icecore.training.advice import advice_on
 from icecore.training.config import RunConfig
 from icecore.training.disk import require_room
 from icecore.training.from_run import source_of
@@ -131,7 +132,7 @@ def train(
     snapshots: int | None = None,
     accumulate: int = 1,
     force: bool = False,
-    phases: Sequence[Mapping[str, Any]] = (),
+    phases: str | Sequence[Mapping[str, Any]] = (),
     **training: Any,
 ) -> TrainedRun:
     """Train `seeds` networks at once, by default 1. Training settings (steps, batch, lr, ...) default to the preset's.
@@ -144,22 +145,22 @@ def train(
     than is free is refused, unless with `force`.
 
     `from_run`, `body_from` and `embeddings_from` start from a finished run, or its folder: from all its parameters, its
-    body with new embeddings, or its embeddings on this run's own body. Seed s starts from its seed s - `shift`; seeds,
-    and the model of a body, default to that run's. `rescale="unembed"` gives it its initial norm. Code that came
-    with that run needs `trust`.
+    body with new embeddings, or its embeddings on this run's own body. Seed s starts from its seed s - `shift`; seeds
+    and model default to that run's. `rescale="unembed"` gives it its initial norm. Code that came with that run needs
+    `trust`.
 
     `embedding_rank` limits the embeddings of the roles `rank_of`: in a basis that is random, learned or of the body, or
     to a random subspace of all of them with as many numbers.
 
     `phases` train different parts in sequence, each with a new optimizer:
-    `[{"trainable": "embeddings", "steps": 500}, {"trainable": "all", "steps": 500, "lr": 1e-4}]`. `probes` are
+    `"embeddings:500,all:500:1e-4"`, or dicts `{"trainable": "all", "steps": 500, "lr": 1e-4}`. `probes` are
     functions of (model, parameters, test items); `metrics` records their numbers at every evaluation. `snapshots` saves
     the weights this many times per phase, for `icecore track`.
     """
     where = pick_device(device)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
     if source is not None:
-        model = source.model if model is None else model
+        model = source.config.model if model is None else model
         seeds = source.seeds if seeds is None else seeds
         positions = source.positions if positions is None else positions
     task, model = checked_task(task, preset), checked_model(model)
@@ -180,9 +181,8 @@ def train(
         **training,
     )
     is_there = out is not None and RunFolder.of(config, Path(out)).is_complete and not overwrite
-    for phase in config.phases:
-        if phase.training.advice is not None and not is_there:
-            warnings.warn(phase.training.advice, Advice, stacklevel=2)
+    for text in advice_on(config, source, [*training, *(["steps"] if phases else [])]) if not is_there else ():
+        warnings.warn(text, Advice, stacklevel=2)
     require(snapshots is None or out is not None, "snapshots are saved with the run: give out, or drop snapshots")
     chosen = snapshot_steps(config, snapshots)
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes, chosen)
