@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+import icecore as ice
 from icecore.errors import InputError, require
 from icecore.tasks import TASKS, Batch, Imitation, Task, find_task, make_task
 from icecore.tasks.check import check_task
@@ -265,6 +266,12 @@ def test_a_broken_task_is_told_what_is_wrong(broken, words):
     assert any(words in problem for problem in found), found
 
 
+@pytest.mark.parametrize("broken", [HiddenRandomness, IgnoresItsSeed, OtherTestSetEachTime])
+def test_a_task_that_its_seed_does_not_decide_is_not_trained(broken):
+    with pytest.raises(InputError, match="breaks the contract"):
+        ice.train(broken(), ice.Transformer(width=8), steps=1, batch=4, warmup_steps=0)
+
+
 def test_a_task_that_cannot_be_hashed_is_told_so():
     class Thawed(Copying):
         __hash__ = None  # type: ignore[assignment]
@@ -298,6 +305,13 @@ class Unheeding(Copying):
 
     def draw(self, count: int, generator: torch.Generator) -> Batch:
         return super().draw(count, torch.Generator().manual_seed(0))
+
+
+def test_a_task_of_few_items_is_told_both_ways_out():
+    with pytest.raises(
+        InputError, match="enlarge it, or make it a finite table, with train_set and test_split = 'separ"
+    ):
+        TooSmall().sample(20, torch.Generator().manual_seed(0))
 
 
 def test_a_stream_of_test_items_alone_comes_to_an_end():

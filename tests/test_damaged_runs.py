@@ -40,7 +40,7 @@ def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
     assert main(["evaluate", str(file.parent)]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: ")
-    assert "is damaged" in err
+    assert err.startswith(f"error: {file} is damaged"), "the file, and no other"
     assert err.count("\n") == 1
 
 

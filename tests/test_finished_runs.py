@@ -81,6 +81,8 @@ def test_a_folder_of_runs_is_listed(whole, tmp_path, capsys):
     assert "broken is damaged and skipped" in shown.err
     assert main(["show", str(tmp_path / "nothing")]) == 2
     assert "is not a run" in capsys.readouterr().err
+    assert main(["show", str(whole.path)]) == 0
+    assert "finished:   12 steps in" in capsys.readouterr().out
 
 
 def test_parameters_are_had_by_their_seed():

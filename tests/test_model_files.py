@@ -74,7 +74,11 @@ def test_what_is_wrong_with_the_body_on_the_command_line_is_one_line(tmp_path, m
         ("both.py:Helper", [], "Helper in both.py must be a subclass of icecore.models.Model"),
         ("mine.py", ["--by", "much"], "by must be a number, got 'much'"),
         ("mine.py", ["--bye", "1"], "unknown flag of train needle 'bye'"),
-        ("lstm", ["--by", "1"], "unknown flag of train needle 'by'"),
+        (
+            "lstm",
+            ["--by", "1"],
+            "unknown flag of train needle 'by': icecore train --help and icecore tasks needle list",
+        ),
         ("taken.py", [], "'transformer' is a model of icecore: Shifted needs a name of its own"),
         ("clash.py", [], "--values would be a setting of the task and of the model"),
     ):

@@ -104,8 +104,14 @@ def test_phases_on_the_command_line(whole, tmp_path, capsys):
     assert found["run_id"] == whole.config.run_id
     assert main(["show", found["run"]]) == 0
     assert capsys.readouterr().out.count("trained: ") == 2
+    for trainable in ("embeddings", "all"):
+        run_json(capsys, "train", "needle", *flags, "--trainable", trainable, "--steps", "10")
     assert main(["show", str(tmp_path)]) == 0
-    assert "embeddings, then attention" in " ".join(capsys.readouterr().out.split())
+    cells = cells_of(capsys.readouterr().out)
+    (second,) = [row for row in cells if row[2] == "then attention"]
+    assert cells[cells.index(second) - 1][2:] == ["embeddings", "0,1", cells[cells.index(second) - 1][4], "steps 6"]
+    assert second[0] == ""
+    assert second[5].startswith("steps 4, batch 16, lr 0.001")
     for more, message in (
         (["--steps", "3"], "drop --steps"),
         (["--trainable", "all"], "drop --trainable"),

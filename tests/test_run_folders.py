@@ -128,7 +128,7 @@ def test_only_what_trained_is_stored_and_the_body_is_made_again(whole, tmp_path)
         ("--trainable tokens", "did you mean 'token'?"),
         ("--positions 5", "positions is 5"),
         ("--seeds none", "--seeds must be a number of seeds"),
-        ("--seeds 0", "--seeds must be at least 1"),
+        ("--seeds 0", "--seeds must be at least 1, got '0'; '0,' is seed 0 alone"),
         ("--seeds 1,1", "seeds must differ"),
         ("--steps 0", "steps must be at least 1, got 0"),
         ("--lr nan", "lr must be at least 0 and finite"),

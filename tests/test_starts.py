@@ -328,6 +328,11 @@ def test_starts_on_the_command_line(whole, tmp_path, capsys):
         (["--from", str(whole.path), "--vocabulary", "50"], "take its body alone, with --body-from"),
         (["--from", str(whole.path), "--body-from", str(whole.path)], "choose one of"),
         (["--shift", "3"], "--shift needs a run to start from"),
+        (
+            ["--from", str(whole.path.parent)],
+            f"{whole.path.parent} is not a run: it has no config.json; its runs are {whole.path}",
+        ),
+        (["--from", str(whole.path / "config.json")], f"is not a run but a file: give its folder, {whole.path}"),
     ):
         assert main(["train", "needle", *SHORT_FLAGS, "--out", str(tmp_path), *more]) == 2
         assert message in capsys.readouterr().err

@@ -231,6 +231,7 @@ def test_track_on_the_command_line(source, thawed, tmp_path, capsys):
         ([str(thawed.path), "--figure", str(tmp_path / "a.xyz")], "must end in .png"),
         ([str(thawed.path), "--out", str(thawed.path / "a.json")], "holds only the run"),
         ([str(thawed.path), "--seeds", "7,"], "not 7"),
+        ([str(thawed.path), "--seeds", "5"], "the run has 2 seeds, not 5: [0, 1]"),
         ([str(tmp_path)], "is not a run"),
     ):
         assert main(["track", *arguments]) == 2

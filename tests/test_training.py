@@ -296,6 +296,10 @@ def test_what_the_warm_up_reaches_is_told():
     assert advice is not None
     assert "the rate ends at 2.0e-04 of 0.001; give more steps, or 10 warm-up steps" in advice, "99 of 500 steps"
     assert TrainingConfig(steps=100, warmup_steps=99).advice is None
+    for steps, way_out in ((1, "or 0 warm-up steps"), (5, "or 1 warm-up step"), (30, "or 3 warm-up steps")):
+        said = TrainingConfig(steps=steps, warmup_steps=steps).advice
+        assert said is not None
+        assert said.endswith(way_out)
 
 
 def test_a_batch_may_be_all_training_items():

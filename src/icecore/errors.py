@@ -34,15 +34,18 @@ class Interrupted(Exception):
         return 128 + self.number
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """Return the error for an unknown name, with the closest known name; of very many names, with a few."""
+def unknown_name(kind: str, name: str, known: Iterable[str], listed_by: str | None = None) -> InputError:
+    """Return the error for an unknown name, with the closest known name.
+
+    It lists the known names, of very many a few, unless `listed_by` says where they are listed.
+    """
     known = list(dict.fromkeys(known))
     is_short = len(known) <= MOST_NAMES
     close = difflib.get_close_matches(name, known, n=1 if is_short else 3, cutoff=0.5)
     suggested = " or ".join(f"'{each}'" for each in close)
     hint = f"did you mean {suggested}? " if close else ""
     listed = ", ".join(known) if is_short else f"{', '.join(known[:FEW_NAMES])} and {len(known) - FEW_NAMES} more"
-    return InputError(f"unknown {kind} '{name}': {hint}known: {listed}")
+    return InputError(f"unknown {kind} '{name}': {hint}{listed_by or f'known: {listed}'}")
 
 
 def require_choices(made: object) -> None:

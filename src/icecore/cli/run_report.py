@@ -40,7 +40,7 @@ def report(run: "TrainedRun", json: bool) -> None:
         f"{result['trained_parameters']:,} parameters trained, {result['frozen_parameters']:,} frozen{state_of(config)}"
     )
     device = printable_line(result["device"])
-    say(f"{result['steps']:,} steps in {result['seconds']:.1f} s on {device}; saved in {run.path}")
+    say(f"{counted(result['steps'], 'step')} in {result['seconds']:.1f} s on {device}; saved in {run.path}")
 
 
 def say_lazy_rule(run: "TrainedRun") -> None:

@@ -67,7 +67,8 @@ def read_flags(context: typer.Context, task: str, known: list[str]) -> dict[str,
         require(argument.startswith("--"), f"unexpected argument '{argument}'; settings are given as --NAME VALUE")
         name, equals, value = argument[2:].partition("=")
         if name not in known:
-            raise unknown_name(f"flag of {context.info_name} {task}", name, known + own_flags)
+            listed_by = f"icecore {context.info_name} --help and icecore tasks {task} list all"
+            raise unknown_name(f"flag of {context.info_name} {task}", name, known + own_flags, listed_by)
         if not equals:
             value = next(rest, "")
             require(value != "", f"--{name} needs a value: --{name} VALUE")

@@ -10,7 +10,7 @@ import typer
 from icecore.cli.output import JSON_OPTION, counted, print_json, print_table, say
 from icecore.cli.sweeps import warn
 from icecore.cli.terminal_table import terminal_width, wrapped
-from icecore.errors import InputError, printable_line, require
+from icecore.errors import InputError, printable_line
 from icecore.reporting.table import Table
 
 
@@ -28,7 +28,7 @@ def command(
     The list shows the settings in which a run differs from most runs of its task and model.
     """
     from icecore.training.run_folder import RunFolder
-    from icecore.training.stored_config import CONFIG, read_config
+    from icecore.training.stored_config import read_config, require_begun
 
     folder = RunFolder(run)
     below = [] if folder.is_begun else runs_below(run)
@@ -36,7 +36,7 @@ def command(
         list_runs(run, below, json)
         return
     folder.remove_leftovers()
-    require(folder.is_begun, f"{run} is not a run: it has no {CONFIG}")
+    require_begun(run)
     config, rows = read_config(run), list(folder.metrics())
     result = folder.result() if folder.is_complete else None
     if json:
@@ -113,7 +113,7 @@ def result_lines(result: dict[str, Any]) -> list[tuple[str, str]]:
     lines += [
         ("baselines", settings_in_words(baselines) or "none"),
         ("parameters", f"{result['trained_parameters']:,} trained, {result['frozen_parameters']:,} frozen"),
-        ("finished", f"{result['steps']:,} steps in {result['seconds']:.1f} s on {result['device']}"),
+        ("finished", f"{counted(result['steps'], 'step')} in {result['seconds']:.1f} s on {result['device']}"),
         ("made by", f"{result.get('command', 'unknown')} (commit {result.get('commit', 'unknown')})"),
     ]
     if result.get("weights") == "float16":
@@ -153,22 +153,33 @@ def list_runs(folder: Path, paths: Sequence[Path], json: bool) -> None:
         return
     unusual = unusual_settings(rows)
     headings = ("run", "model", "trained", "seeds", "accuracy", "settings")
-    cells = [
-        (
-            row["run"],
-            f"{row['model']} {row['settings'].get('model.width', '')}".strip(),
-            row["trained"],
-            in_short(row["seeds"]),
-            spread(row["accuracy"]) or f"step {row['step']:,} of {row['steps']:,}",
-            settings_in_words(own),
-        )
-        for row, own in zip(rows, unusual, strict=True)
-    ]
+    cells = [line for row, own in zip(rows, unusual, strict=True) for line in lines_of(row, own)]
     title = f"{counted(len(rows), 'run')} in {folder}"
     if any(unusual):
         title += "; below a run: settings that most runs do not have"
     left = ("run", "model", "trained", "settings")
     print_table(Table(title, headings, cells, left, wraps=("settings",)))
+
+
+def lines_of(row: Mapping[str, Any], own: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the cells of a run, with each further phase on a line of its own."""
+    first, *later = row["phases"]
+    shown = {name: value for name, value in own.items() if not name.startswith("phase ")}
+    lines = [
+        (
+            row["run"],
+            f"{row['model']} {row['settings'].get('model.width', '')}".strip(),
+            first,
+            in_short(row["seeds"]),
+            spread(row["accuracy"]) or f"step {row['step']:,} of {row['steps']:,}",
+            settings_in_words(shown),
+        )
+    ]
+    for number, trained in enumerate(later, 2):
+        prefix = f"phase {number}."
+        shown = {name.removeprefix(prefix): value for name, value in own.items() if name.startswith(prefix)}
+        lines.append(("", "", f"then {trained}", "", "", settings_in_words(shown)))
+    return lines
 
 
 def row_of(folder: Path, path: Path) -> dict[str, Any]:
@@ -188,16 +199,16 @@ def row_of(folder: Path, path: Path) -> dict[str, Any]:
         settings["start"] = f"{config['start'].get('take')} of {config['start'].get('where', {}).get('run')}"
     if "embedding_rank" in config:
         settings["embeddings"] = rank_in_words(config["embedding_rank"])
-    for number, phase in enumerate(phases):
-        settings |= {
-            name if not number else f"{name} {number + 1}": value for name, value in phase["optimization"].items()
-        }
+    for number, phase in enumerate(phases, 1):
+        prefix = f"phase {number}." if number > 1 else ""
+        settings |= {f"{prefix}{name}": value for name, value in phase["optimization"].items()}
     return {
         "run": str(path.relative_to(folder)),
         "task": config["task"]["name"],
         "model": config["model"]["name"],
         "settings": settings,
         "trained": ", then ".join(phase["trainable"] for phase in phases),
+        "phases": [phase["trainable"] for phase in phases],
         "seeds": config["seeds"],
         "step": steps if run.is_complete else last,
         "steps": steps,

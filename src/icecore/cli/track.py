@@ -8,15 +8,12 @@ from icecore.cli.figures import files_at
 from icecore.cli.options import OUTPUT_PANEL
 from icecore.cli.output import JSON_OPTION, print_json, print_table, say
 from icecore.cli.progress import stage_progress
-from icecore.cli.run_folders import RUN, TRUST, require_elsewhere
-from icecore.cli.train import parse_seeds
+from icecore.cli.run_folders import RUN, SEEDS_OF_RUN, TRUST, require_elsewhere, seeds_of_run
 
 
 def command(
     run: Path = RUN,
-    seeds: str | None = typer.Option(
-        None, help="How many seeds (3: the run's first three), or which (0,3,7). Default: all."
-    ),
+    seeds: str | None = typer.Option(None, help=f"{SEEDS_OF_RUN} Default: all."),
     items: int = typer.Option(500, min=1, help="Test items per measure."),
     beside: Path | None = typer.Option(
         None, metavar="RUN", help="Full training from the same seeds: the same measures on it, as a control."
@@ -64,9 +61,7 @@ def command(
         require_writable(out)
     where = pick_device(device)
     config, population = RunFolder(run, trust).load(where)
-    chosen = config.seeds if seeds is None else parse_seeds(seeds)
-    if seeds is not None and "," not in seeds:
-        chosen = config.seeds[: len(chosen)]
+    chosen = config.seeds if seeds is None else seeds_of_run(seeds, config.seeds)
     tracked = Track(run, config, population, chosen)
     if beside is not None:
         other = RunFolder(beside, trust).load(where)

@@ -115,7 +115,8 @@ def command(
     ),
     seeds: str | None = typer.Option(
         None,
-        help="How many seeds (10), or which (0,3,7). They train at once. Default: 1, or those of --from.",
+        help="How many seeds (10), or which (0,3,7; 3, is seed 3 alone). They train at once. Default: 1, or those of "
+        "--from.",
         rich_help_panel=RUN_PANEL,
     ),
     data_seed: int = typer.Option(
@@ -296,6 +297,6 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         raise InputError(f"--seeds must be a number of seeds (10) or a list (0,3,7), got '{text}'") from None
     if "," in text:
         return tuple(numbers)
-    require(bool(numbers) and numbers[0] >= 1, f"--seeds must be at least 1, got '{text}'")
+    require(bool(numbers) and numbers[0] >= 1, f"--seeds must be at least 1, got '{text}'; '0,' is seed 0 alone")
     require(numbers[0] <= MOST_SEEDS, f"--seeds must be at most {MOST_SEEDS:,}, got '{text}'; '{text},' is that seed")
     return tuple(range(numbers[0]))

@@ -273,7 +273,8 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     share = len(rows.find(probe.tokens, probe.scored)) / len(probe)
     require(
         share < 0.9,
-        f"{share:.0%} of the draws of {task} are test items: it has too few different items to train on; enlarge it",
+        f"{share:.0%} of the draws of {task} are test items: it has too few different items to train on; enlarge it, "
+        "or make it a finite table, with train_set and test_split = 'separate'",
     )
     return Rejection(rows.to(device), share)
 

@@ -306,4 +306,5 @@ RULES: dict[str, Callable[[Task], str | None]] = {
     "baselines are in [0, 1]": has_baselines,
     "accuracies, losses and items are computed": measures_answers,
 }
-NEEDED = (*REQUIRED_BY_THE_REST.values(), has_baselines, measures_answers)  # rules that every command needs
+# Rules that every command needs.
+NEEDED = (*REQUIRED_BY_THE_REST.values(), is_deterministic, has_baselines, measures_answers)

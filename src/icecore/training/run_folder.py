@@ -34,7 +34,7 @@ from icecore.training.run_code import code_of_run, require_copies, require_id
 from icecore.training.run_sizes import require_fit, require_start_fits, seeds_of
 from icecore.training.snapshots import copy_snapshots, forget_snapshots_after
 from icecore.training.start import FromRun, start_of_json
-from icecore.training.stored_config import CONFIG, read_config, require_same_config, texts_of
+from icecore.training.stored_config import CONFIG, read_config, require_begun, require_same_config, texts_of
 
 METRICS, CHECKPOINT, WEIGHTS, RESULT = "metrics.jsonl", "checkpoint.safetensors", "weights.safetensors", "result.json"
 STARTED_FROM = "start.safetensors"  # what was taken from another run and cannot be regenerated from seeds
@@ -231,8 +231,7 @@ class RunFolder:
 
     def complete_config(self) -> RunConfig:
         """Return the config of a finished run; raise unless the folder has its name and the weights fit it."""
-        if not self.is_begun:
-            raise InputError(f"{self.path} is not a run: it has no {CONFIG}")
+        require_begun(self.path)
         if not self.is_complete:
             raise InputError(f"{self.path} is unfinished; finish it with icecore train ... --resume")
         self.remove_leftovers()
@@ -243,7 +242,8 @@ class RunFolder:
                 self.with_its_data(stored), code, functools.partial(require_fit, self.path / WEIGHTS), self.read_start
             )
         except InputError as error:
-            raise InputError(f"{self.path / CONFIG}: {error}") from error
+            names_its_file = any(str(self.path / name) in str(error) for name in (WEIGHTS, STARTED_FROM))
+            raise error if names_its_file else InputError(f"{self.path / CONFIG}: {error}") from error
         for run_id in (name_of(stored), config.run_id):  # also of the settings that it was made with
             require_id(self.path, run_id)
         return config

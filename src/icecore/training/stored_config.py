@@ -10,6 +10,7 @@ from icecore.training.config import RunConfig
 from icecore.training.identity import COPIES, START, differences, without_place
 
 CONFIG = "config.json"
+FEW = 3  # runs that an error names
 
 
 def texts_of(config: RunConfig) -> dict[str, str | None]:
@@ -26,6 +27,18 @@ def require_same_config(folder: Path, stored: Mapping[str, Any], wanted: Mapping
         digests[0] == digests[1],
         f"{folder} was started from other weights than that run has now: restore those, or use --overwrite",
     )
+
+
+def require_begun(folder: Path) -> None:
+    """Raise unless the folder holds a run; name the runs below it, or the folder of a run's file."""
+    if (folder / CONFIG).exists():
+        return
+    below = sorted(str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{CONFIG}"))
+    if folder.is_file():
+        raise InputError(f"{folder} is not a run but a file: give its folder, {folder.parent}")
+    more = f" and {len(below) - FEW} more" if len(below) > FEW else ""
+    hint = f"; its runs are {', '.join(below[:FEW])}{more}" if below else ""
+    raise InputError(f"{folder} is not a run: it has no {CONFIG}{hint}")
 
 
 def read_config(folder: Path) -> dict[str, Any]:

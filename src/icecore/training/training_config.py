@@ -41,9 +41,10 @@ class TrainingConfig:
         if self.warmup_steps < self.steps:
             return None
         reached = self.lr * (self.steps - 1) / self.warmup_steps
+        fewer = max(1, self.steps // 10) if self.steps > 1 else 0
         return (
             f"all {self.steps:,} steps are within the warm-up of {self.warmup_steps:,}, so the rate ends at "
-            f"{reached:.1e} of {self.lr:g}; give more steps, or {max(1, self.steps // 10)} warm-up steps"
+            f"{reached:.1e} of {self.lr:g}; give more steps, or {fewer} warm-up step{'s' * (fewer != 1)}"
         )
 
     def lr_at(self, step: int) -> float:
