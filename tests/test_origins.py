@@ -13,7 +13,6 @@ from icecore.store.record_schema import is_valid
 from icecore.sweeps.cells import Cell, Origin, Tracking, with_needed
 from icecore.sweeps.names import CellName
 from icecore.sweeps.runner import Job, missing, run_missing, train_population
-from icecore.sweeps.tracks import joined
 from icecore.tasks import DecimalAddition, Needle, Task
 from icecore.training import RunFolder
 
@@ -72,11 +71,11 @@ def test_a_tracked_cell_records_its_measures_per_seed(tmp_path):
     records = Records(tmp_path).beside(TRACKS).read()
     assert all(map(is_valid, records))
     assert [(record["seed"], record["setting"]) for record in records] == [(0, THAWED.setting), (1, THAWED.setting)]
-    result = joined(records)
-    assert result["seeds"] == [0, 1]
-    assert {point["seed"] for point in result["points"]} == {0, 1}
-    assert {point["step"] for point in result["points"]} == set(result["steps"])
-    assert len(result["beside"]) == 2, "full training stands beside it"
+    for record in records:
+        own = record["track"]
+        assert {point["seed"] for point in (*own["points"], *own["beside"])} == {record["seed"]}
+        assert [point["step"] for point in own["points"]] == own["steps"]
+        assert len(own["beside"]) == 1, "full training stands beside it"
     for damage in ({"points": []}, {"null": None}, {"points": [{"seed": 0, "step": 1}]}):
         assert not is_valid({**records[0], "track": {**records[0]["track"], **damage}})
 

@@ -169,7 +169,7 @@ def rates_for(names: Sequence[str], lr: str | None) -> list[float]:
     others = [name for name in names if name not in able]
     require(
         lr is None or not others,
-        f"--lr chooses rates for {' and '.join(able)}; {' and '.join(others)} has the paper's: drop --lr, or reproduce "
+        f"--lr chooses rates for {', '.join(able)}; {' and '.join(others)} has the paper's: drop --lr, or reproduce "
         "it in a command of its own",
     )
     return parse_rates(lr)

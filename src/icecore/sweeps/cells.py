@@ -29,7 +29,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Tracking:
-    """How a thaw is measured: at how many snapshots, on how many test items, and which cell's runs stand beside it."""
+    """Measurements of a thaw: the number of snapshots and of test items, and the cell whose runs stand beside it."""
 
     snapshots: int
     items: int

@@ -8,7 +8,8 @@ from icecore.sweeps.tracking import Track, track
 from icecore.sweeps.variance import OF_RUN
 from icecore.training import TrainedRun
 
-SHARED = ("before", "steps", "items", "null")  # of all seeds
+PER_SEED, OF_CONFIG = ("points", "beside"), ("task", "seeds")  # parts of a result of `track`; the rest is shared
+KEPT = ("measures", "above_baseline", "controls")  # curves, maps and lists are left to `icecore track`
 Result = dict[str, Any]
 
 
@@ -21,27 +22,15 @@ def track_records(
     if beside is not None:
         tracked = tracked.beside_run(beside.config, beside.population, str(beside.path))
     result = track(tracked, items)
-    shared = {name: result[name] for name in SHARED}
+    shared = {name: value for name, value in result.items() if name not in (*PER_SEED, *OF_CONFIG)}
     for record in records:
         own = {
             name: [shortened(point) for point in result.get(name, []) if point["seed"] == record["seed"]]
-            for name in ("points", "beside")
+            for name in PER_SEED
         }
         yield {**{name: record[name] for name in OF_RUN}, **origin(), "track": {**shared, **own}}
 
 
 def shortened(point: Result) -> Result:
-    """Return a point with its measures and numbers; curves, maps and lists are left to `icecore track`."""
-    return {name: value for name, value in point.items() if name == "measures" or not isinstance(value, dict | list)}
-
-
-def joined(records: Sequence[Record]) -> Result:
-    """Return the tracks of several seeds as one result of `track`."""
-    each = [record["track"] for record in records]
-    return {
-        "task": records[0]["config"]["task"]["name"],
-        "seeds": [record["seed"] for record in records],
-        **{name: each[0][name] for name in SHARED},
-        "points": [point for track in each for point in track["points"]],
-        "beside": [point for track in each for point in track["beside"]],
-    }
+    """Return a point's measures, controls and numbers."""
+    return {name: value for name, value in point.items() if name in KEPT or not isinstance(value, dict | list)}
