@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to thaw: a rate, and which embeddings start with their initial norm."""
+    """One way to thaw: a rate, and whether U starts with its initial norm."""
 
     rate: float
-    rescale: str | None = None
+    rescales_unembed: bool = False
 
     def __str__(self) -> str:
-        return f"rate {self.rate:g}" + (f", {self.rescale} rescaled" if self.rescale else "")
+        return f"rate {self.rate:g}" + (", U rescaled" if self.rescales_unembed else "")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Size:
 
     @property
     def arms(self) -> list[Arm]:
-        return [*map(Arm, self.rates), Arm(self.rates[1], "unembed")]
+        return [*map(Arm, self.rates), Arm(self.rates[1], rescales_unembed=True)]
 
 
 SIZES = {
@@ -81,7 +81,7 @@ def thawed_cell(scale: Scale, preset: str, task: str, width: int, arm: Arm) -> P
         return replace(
             full,
             training={**full.training, **steps, "lr": arm.rate},
-            origin=Origin(random.made, "all", arm.rescale),
+            origin=Origin(random.made, "all", "unembed" if arm.rescales_unembed else None),
             tracking=Tracking(size.snapshots, size.items, normal.made),
         )
 
@@ -150,7 +150,7 @@ def draw(points: Sequence[HeatCell], title: str) -> "Drawn":
     legend = (
         "1, blue: as an unchanged mechanism; 0, orange: as an unrelated network; ?: cannot tell; medians over seeds"
     )
-    return draw_heat(points, title, legend)
+    return draw_heat(points, title, legend, diverges=True)
 
 
 THAW = Experiment(

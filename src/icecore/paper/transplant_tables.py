@@ -124,4 +124,4 @@ def heat(found: Sequence[Moved]) -> list[HeatCell]:
 
 def draw_moved(points: Sequence[HeatCell], title: str) -> "Figure":
     legend = "test accuracy in %, medians over seeds; rows: what the frozen body was trained on"
-    return draw_heat(points, title, legend, 0.0, 100.0, digits=1)
+    return draw_heat(points, title, legend, 100.0, digits=1)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EMPTY = "#eeeeee"  # a cell without a value
-WHITE_ON = 0.35  # text is white on cells at least this far from the middle
+DARK = 0.5  # text is white on colours of less luminance
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class HeatCell:
 
 
 def draw_heat(
-    cells: Sequence[HeatCell], title: str, legend: str, least: float = 0.0, most: float = 1.0, digits: int = 2
+    cells: Sequence[HeatCell], title: str, legend: str, most: float = 1.0, digits: int = 2, diverges: bool = False
 ) -> "Figure":
-    """Draw a panel per name, coloured from `least`, orange, to `most`, blue."""
+    """Draw a panel per name, coloured from 0, white or, if it diverges, orange, to `most`, blue."""
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     panels = list(dict.fromkeys(cell.panel for cell in cells))
@@ -39,8 +39,8 @@ def draw_heat(
     labels = max(len(cell.row) for cell in cells)
     figure = new_figure(columns * (0.62 * widest + 0.07 * labels + 0.3), lines * (0.3 * tallest + 1.0) + 0.5)
     axes = figure.subplots(lines, columns, squeeze=False).flatten()
-    colours = LinearSegmentedColormap.from_list("icecore", [ORANGE, "#ffffff", BLUE])
-    norm = Normalize(least, most)
+    colours = LinearSegmentedColormap.from_list("icecore", [*([ORANGE] if diverges else []), "#ffffff", BLUE])
+    norm = Normalize(0.0, most, clip=True)
     for axis, panel in zip(axes, panels, strict=False):
         draw_panel(axis, [cell for cell in cells if cell.panel == panel], colours, norm, digits)
         axis.set_title(panel, fontsize=9, loc="left")
@@ -68,7 +68,7 @@ def draw_panel(axis: Any, cells: Sequence[HeatCell], colours: Any, norm: Any, di
         shade = norm(statistics.median(cell.values)) if cell.values else None
         axis.add_patch(Rectangle(place, 1, 1, facecolor=EMPTY if shade is None else colours(shade), edgecolor="white"))
         shown = cell.text or (f"{statistics.median(cell.values):.{digits}f}" if cell.values else "")
-        colour = GREY if shade is None else "white" if abs(shade - 0.5) > WHITE_ON else "black"
+        colour = GREY if shade is None else "white" if luminance(colours(shade)) < DARK else "black"
         axis.text(place[0] + 0.5, place[1] + 0.5, shown, ha="center", va="center", fontsize=7, color=colour)
     axis.set_xlim(0, len(columns))
     axis.set_ylim(len(rows), 0)
@@ -76,3 +76,9 @@ def draw_panel(axis: Any, cells: Sequence[HeatCell], colours: Any, norm: Any, di
     axis.set_yticks([index + 0.5 for index in range(len(rows))], rows, fontsize=7)
     axis.tick_params(length=0)
     axis.spines[:].set_color(LIGHT_GREY)
+
+
+def luminance(colour: Sequence[float]) -> float:
+    """Return how light a colour is, from 0 to 1."""
+    red, green, blue, *_ = colour
+    return 0.299 * red + 0.587 * green + 0.114 * blue
