@@ -89,6 +89,9 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
     if "--phases" in words:  # it has the steps of each phase
         words[words.index("--phases") + 1] = "embeddings:1,all:1"
         del words[words.index("--steps") : words.index("--steps") + 2]
+    if "--shift" in words:  # its own seeds pair up with the run's
+        last = len(words) - words[::-1].index("--seeds") - 1
+        del words[last : last + 2]
     if "profile" in words:
         words = words[: words.index("--seconds")]
     if words[0] == "reproduce" and "--list" in words:

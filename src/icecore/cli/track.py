@@ -32,18 +32,19 @@ def command(
 
     [bold]Examples[/bold]
 
-    icecore train needle --from RUN --trainable all --snapshots 20
+    icecore train needle --from RUN --trainable all --steps 400 --batch 128 --lr 1e-3 --snapshots 20
     icecore track RUN --figure track.png
     icecore track RUN --beside NORMAL
 
     RUN starts from another run, or has phases; its body trains last. Each measure stands between two references: an
-    unchanged mechanism (score 1) and an unrelated network (score 0).
+    unchanged mechanism (score 1) and an unrelated network, or the best baseline (score 0).
 
     [bold]swap[/bold]: new embeddings on the old body, old ones on the new body.
     [bold]directions[/bold]: the old top directions, kept and removed in the new network.
     [bold]activations[/bold]: those of one network put into the other.
     [bold]barrier[/bold]: how far the loss rises on the line between old and new weights.
-    [bold]others[/bold]: displacement, CKA, overlaps of directions, of attention, and of frequencies (modular addition).
+    [bold]frequencies[/bold]: the old key frequencies removed from the new embeddings (modular addition).
+    [bold]others[/bold]: displacement, CKA, overlaps of directions, of attention, and of frequencies.
     """
     from icecore.drawing import require_drawable, write
     from icecore.process import configure_process

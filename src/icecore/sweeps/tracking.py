@@ -37,7 +37,7 @@ class Track:
     def __post_init__(self) -> None:
         for seed in self.seeds:
             index_of(seed, self.config.seeds)
-        require_thaw(self.config)
+        require_thaw(self.path, self.config)
         require_before(self.path, self.config)
 
     def beside_run(self, config: RunConfig, population: Population, name: str) -> "Track":
@@ -96,18 +96,19 @@ def before_step(config: RunConfig) -> int:
     return config.steps - config.phases[-1].training.steps
 
 
-def require_thaw(config: RunConfig) -> None:
+def require_thaw(path: Path, config: RunConfig) -> None:
     """Raise unless the body trains in the last phase, after something that was trained before."""
     body = set(names_of_half(config.model, config.dims, "body"))
     trains = body & set(trained_names(config.model, config.dims, config.trainable))
     require(
         bool(trains),
-        f"the body of this run does not train at its end ({config.trainable}): track a run with --trainable all",
+        f"the body of {path} does not train at its end ({config.trainable}): track a run that starts from it, "
+        f"icecore train ... --from {path} --trainable all --snapshots 20",
     )
     if before_step(config) == 0 and isinstance(config.start, FromSeed):
         raise InputError(
-            "this run trains from its seeds: there is nothing before it to compare with; track one that starts from a "
-            "run (icecore train ... --from RUN --trainable all), or has --phases"
+            f"{path} trains from its seeds: there is nothing before it to compare with; track one that starts from a "
+            "run, icecore train ... --from RUN --trainable all --snapshots 20, or has --phases"
         )
 
 
