@@ -1,16 +1,23 @@
-"""Notebooks show runs, comparisons, analyses and figures."""
+"""Notebooks show runs, comparisons, analyses and figures, and the tutorial in `examples/` runs."""
 
+import ast
+import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_small import made_small
 from small_runs import MODEL, SHORT, TASK
 
 import icecore as ice
 from icecore.errors import InputError
+from icecore.reporting.findings import Findings
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+NOTEBOOK = json.loads((EXAMPLES / "tutorial.ipynb").read_text())
 
 
 def shown(value: object) -> str:
@@ -73,3 +80,33 @@ def test_names_in_a_result_are_no_markup(run):
     text = shown(replace(run, result={**run.result, "baselines": {"<script>": 0.5}}))
     assert "<script>" not in text
     assert "&lt;script&gt; 0.5000" in text
+
+
+def cells(kind: str) -> list[str]:
+    return ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == kind]
+
+
+def test_the_tutorial_has_no_outputs_and_its_links_lead_somewhere():
+    for cell in NOTEBOOK["cells"]:
+        assert cell.get("outputs", []) == []
+        assert cell.get("execution_count") is None
+    links = re.findall(r"\]\(([^)]+)\)", "\n".join(cells("markdown")))
+    assert [link for link in links if not (EXAMPLES / link).exists()] == []
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch):
+    """Its cells run here, on a smaller task: a kernel would import torch again, and Jupyter has 37 packages."""
+    shutil.copy(EXAMPLES / "reversal.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    last: list[object] = []
+    for source in cells("code"):
+        *statements, end = ast.parse(made_small(source)).body
+        is_shown = isinstance(end, ast.Expr)
+        exec(compile(ast.Module([*statements, *([] if is_shown else [end])], []), "cell", "exec"), names)
+        last += [eval(compile(ast.Expression(end.value), "cell", "eval"), names)] if isinstance(end, ast.Expr) else []
+    assert names["runs"].config.steps == names["thawed"].config.steps == 3
+    kinds = [type(value) for value in last]
+    assert kinds.count(Findings) == 2, "the analysis and the thaw"
+    assert all("<table>" in shown(value) for value in last if isinstance(value, Findings | ice.Comparison))
+    assert [shown(value) for value in last].count("PNG") == 2
