@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from icecore.cli.bodies import kind_of
-from icecore.cli.output import print_json, print_table, say
+from icecore.cli.output import counted, print_json, print_table, say
 from icecore.errors import printable_line
 from icecore.reporting.table import Table
 
