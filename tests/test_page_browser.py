@@ -18,6 +18,7 @@ from icecore.store import Records
 
 RESULTS = Path(__file__).parents[1] / "results"
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs Chromium, such as Debian's package chromium")
+DATA_SEEDS = "needle, Normal 1024"  # the cell with several draws of its training data
 NAUGHTY = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 
 
@@ -160,6 +161,114 @@ def test_a_cell_shows_its_runs_and_their_curves(results):
     results.press("Escape", 27)
     assert not results.run("document.querySelector('dialog').open")
     assert results.run("document.activeElement.ariaLabel").startswith(cell.label)
+
+
+def test_a_dialog_has_the_runs_that_count_and_says_which_do_not(results):
+    (claim,) = [one for one in claims_of(["table1"], "paper", "released", Records(RESULTS)) if one.cell == DATA_SEEDS]
+    click_cell(results, f"{DATA_SEEDS}:")
+    assert f"the median of {claim.n} runs over 4 data seeds" in texts(results, "dialog dd")[0]
+    rows = [row.split("|") for row in dialog_rows(results, "details.cell-runs")]
+    assert len(claim.values) == 8
+    counted = [row for row in rows if not row[1].startswith("no")]
+    assert [float(row[1]) for row in counted] == pytest.approx(claim.values, rel=1e-3)
+    assert [row[-1] for row in counted] == [run.partition("/")[0] for one in claim.sources for run in one.runs]
+    assert [row[1] for row in rows if row not in counted] == ["no: tf32"]
+    assert "← baseline 17.68" in texts(results, "dialog svg text")  # beyond the edge, so that seeds can be told apart
+
+
+def dialog_rows(page: Page, inside: str = "") -> list[str]:
+    return page.run(
+        f"[...document.querySelectorAll('dialog {inside} tbody tr')]"
+        ".map((row) => [...row.children].map((cell) => cell.textContent).join('|'))"
+    )
+
+
+def test_shares_of_variance_show_the_measured_value_of_each_run(results):
+    (claim,) = [
+        one
+        for one in claims_of(["table4"], "paper", "released", Records(RESULTS))
+        if one.cell == "modular-addition, Random 1024, PC Emb"
+    ]
+    click_cell(results, f"{claim.cell}:")
+    rows = [row.split("|") for row in dialog_rows(results)]
+    assert [float(row[1]) for row in rows[: claim.n]] == pytest.approx(claim.values, rel=1e-3)
+    assert all(row[1] == "no: not measured" for row in rows[claim.n :])
+
+
+def test_claims_of_the_text_lead_to_their_runs_or_analyses(results):
+    found = "[...document.querySelectorAll('#paper-results-text ~ div button.link')]"
+    for label, words in (("consistent restarts: needle", "icecore reproduce"), ("linearized far", "icecore reproduce")):
+        results.run(f"{found}.find((each) => each.textContent.startsWith('{label}')).click()")
+        assert any(words in text for text in texts(results, "dialog code")), label
+        results.press("Escape", 27)
+    results.run(f"{found}.find((each) => each.textContent.startsWith('induction head')).click()")
+    assert any(text.startswith("icecore analyze") for text in texts(results, "dialog code"))
+    results.run("document.querySelector('dialog a').click()")
+    results.settle()
+    assert not results.run("document.querySelector('dialog').open")
+    assert results.run("document.getElementById('inside-needle-1024-attention-seed0').open")
+    named = texts(results, "#paper-results-text ~ details code")
+    assert any("analyze" in text for text in named)
+    assert any("reproduce" in text for text in named)
+
+
+# The middle of a dot, of a bar, or of a line without dots.
+POINT = """(() => {
+  const svg = document.querySelector('#paper-results-NAME ~ figure .panel svg');
+  svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+  const dot = svg.querySelector('[aria-label=dot] > *, [aria-label=bar] rect');
+  const box = dot?.getBoundingClientRect();
+  if (box) return [box.left + box.width / 2, box.top + box.height / 2];
+  const line = svg.querySelector('[aria-label=line] path');
+  const { x, y } = line.getPointAtLength(line.getTotalLength() / 2).matrixTransform(line.getScreenCTM());
+  return [x, y];
+})()"""
+
+
+@pytest.mark.parametrize("name", ["table3", "fig4", "fig6", "fig7", "fig8", "init", "bodies"])
+def test_a_click_on_a_point_shows_its_runs(results, name):
+    x, y = results.run(POINT.replace("NAME", name))
+    results.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    results.settle()
+    for kind in ("mousePressed", "mouseReleased"):
+        results.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    results.settle()
+    assert results.run("document.querySelector('dialog').open")
+    recorded = Records(RESULTS).by_run()
+    assert {row.rpartition("|")[2] for row in dialog_rows(results)} <= recorded.keys()
+    assert dialog_rows(results)
+
+
+def test_the_csv_of_a_figure_has_the_seed_and_the_run_of_each_value(results):
+    recorded = Records(RESULTS).by_run()
+    for name in ("fig7", "init", "bodies"):
+        text = saved(results, f"document.querySelectorAll('#paper-results-{name} ~ figure .tools button')[2]")
+        rows = list(csv.DictReader(io.StringIO(base64.b64decode(text.partition(",")[2]).decode())))
+        assert rows
+        for row in rows:
+            run = recorded[row["run"]]
+            assert (int(row["seed"]), float(row["test accuracy, %"])) == (
+                run["seed"],
+                pytest.approx(100 * run["accuracy"], rel=1e-5),
+            )
+
+
+def test_a_line_looks_the_same_in_legend_plot_and_file_whatever_is_hidden(results):
+    figure = "document.querySelector('#paper-results-fig4 ~ figure')"
+    dash = "(each) => each?.getAttribute('stroke-dasharray')"
+    swatches = f"[...{figure}.querySelectorAll('.legend button svg line')].map({dash})"
+    drawn = f"[...{figure}.querySelectorAll('.panel [aria-label=line]')].map({dash})"
+    rules = results.run(swatches)[-2:]
+    assert len(set(rules)) == 2
+    assert results.run(drawn)[:2] == rules
+    file = base64.b64decode(saved(results, f"{figure}.querySelector('.tools button')").partition(",")[2]).decode()
+    assert all(f'stroke-dasharray="{each}"/><text' in file for each in rules)
+    results.run(f"[...{figure}.querySelectorAll('.legend button')].at(-2).click()")
+    results.settle()
+    assert results.run(drawn)[0] == rules[1]
+    text = saved(results, "document.querySelector('#paper-results-table3 ~ figure .tools button')")
+    legend = base64.b64decode(text.partition(",")[2]).decode().partition(">the paper<")[0].rpartition("<line")[2]
+    assert "stroke-dasharray" not in legend
 
 
 def test_presets_and_seeds_can_be_chosen(results):

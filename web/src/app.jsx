@@ -1,7 +1,8 @@
 // The whole page: contents, sections, and the dialog of a cell.
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { CellDialog } from "./cell.jsx";
 import { Inside } from "./inside.jsx";
+import { libraryOf } from "./library.js";
 import { Own } from "./own.jsx";
 import { Part, PartLinks } from "./paper.jsx";
 import { PlaygroundSection } from "./playground/playground.jsx";
@@ -11,6 +12,7 @@ import { idOf } from "./words.js";
 export function App({ data }) {
   const [picked, setPicked] = useState(null);
   const pick = useCallback((claim, name) => setPicked({ claim, name }), []);
+  const library = useMemo(() => libraryOf(data.settings), [data]);
   const parts = data.parts ?? [];
   return (
     <>
@@ -31,8 +33,8 @@ export function App({ data }) {
               <Theme />
             </div>
           </header>
-          {parts.map((part) => <Part key={part.scale + part.folder} part={part} settings={data.settings} pick={pick} />)}
-          {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} />}
+          {parts.map((part) => <Part key={part.scale + part.folder} part={part} inside={data.inside ?? []} pick={pick} />)}
+          {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} library={library} />}
           {(data.playgrounds ?? []).length > 0 && <PlaygroundSection playgrounds={data.playgrounds} />}
           {(data.inside ?? []).length > 0 && <Inside inside={data.inside} />}
           {(data.benches ?? []).length > 0 && <Speed benches={data.benches} />}
@@ -45,7 +47,7 @@ export function App({ data }) {
           </footer>
         </main>
       </div>
-      <CellDialog picked={picked} data={data} onClose={() => setPicked(null)} />
+      <CellDialog picked={picked} data={data} library={library} onClose={() => setPicked(null)} />
     </>
   );
 }

@@ -1,12 +1,13 @@
 // Charts with their controls: lines and seeds can be hidden, axes changed, and figures saved.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { colourOf, dashOf, drawMap, drawPanel, panelsOf, rowsOf } from "./draw.js";
+import { colourOf, dashOf, drawMap, drawPanel, lookOfRule, panelsOf, rowsOf } from "./draw.js";
 import { saveCsv, savePng, saveSvg, svgOf } from "./save.js";
 
 // Holds an SVG that `draw(width)` makes, again whenever the width or `parts` change.
 export function Drawing({ draw, parts, label, onPick }) {
   const place = useRef(null);
   const [width, setWidth] = useState(0);
+  useLayoutEffect(() => setWidth(Math.floor(place.current.clientWidth)), []); // before the first picture, so nothing moves
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
     observer.observe(place.current);
@@ -21,6 +22,16 @@ export function Drawing({ draw, parts, label, onPick }) {
     place.current.replaceChildren(svg);
   }, [width, ...parts]);
   return <div ref={place} />;
+}
+
+// Buttons that save a figure: `whole` returns the text of its SVG, `rows` the rows of its CSV.
+export function SaveFigure({ title, whole, headings, rows }) {
+  const kinds = [["SVG", () => saveSvg(title, whole())], ["PNG", () => savePng(title, whole())], ["CSV", rows && (() => saveCsv(title, headings, rows()))]];
+  return (
+    <span class="tools">
+      {kinds.filter(([, save]) => save).map(([kind, save]) => <button type="button" aria-label={`${kind} of ${title}`} onClick={save}>{kind}</button>)}
+    </span>
+  );
 }
 
 function Swatch({ line }) {
@@ -50,14 +61,14 @@ export function Chart({ chart, onPick, heading }) {
       panels.map((name) => ({ name, svg: drawPanel(chart, name, { ...options, width: 400, height: 270 }) })),
       [
         ...names.filter((line) => !hidden.has(line.name)).map((line) => ({ name: line.name, colour: line.colour, dash: dashOf(line) })),
-        ...rules.filter((rule) => !hidden.has(rule.name)).map((rule) => ({ name: rule.name, colour: "#6a6a6a", dash: "1 3" })),
+        ...rules.filter((rule) => !hidden.has(rule.name)).map((rule) => ({ name: rule.name, ...lookOfRule(chart, rule) })),
       ],
     );
   return (
     <figure class="chart">
       {chart.title !== heading && <figcaption>{chart.title}</figcaption>}
       <ul class="legend">
-        {[...names, ...rules.map((rule) => ({ ...rule, stroke: rule.line ? "var(--text)" : "var(--quiet)", dash: rule.line ? undefined : "1 3" }))].map((line) => (
+        {[...names, ...rules.map((rule) => ({ name: rule.name, stroke: lookOfRule(chart, rule).colour, dash: lookOfRule(chart, rule).dash }))].map((line) => (
           <li key={line.name}>
             <button type="button" aria-pressed={!hidden.has(line.name)} onClick={() => toggle(line.name)}>
               <Swatch line={line} /> {line.name}
@@ -82,11 +93,7 @@ export function Chart({ chart, onPick, heading }) {
         {hasSeeds && <label><input type="checkbox" checked={withSeeds} onChange={() => setSeeds(!withSeeds)} /> single seeds</label>}
         {canLog && <label><input type="checkbox" checked={isLog} onChange={() => setLog(!isLog)} /> logarithmic</label>}
         <span class="space" />
-        <span class="tools">
-          <button type="button" onClick={() => saveSvg(chart.title, whole())}>SVG</button>
-          <button type="button" onClick={() => savePng(chart.title, whole())}>PNG</button>
-          <button type="button" onClick={() => saveCsv(chart.title, ["panel", "line", chart.x.label || "x", "seed", chart.y.label], rowsOf(chart))}>CSV</button>
-        </span>
+        <SaveFigure title={chart.title} whole={whole} headings={["panel", "line", chart.x.label || "x", "seed", "run", chart.y.label]} rows={() => rowsOf(chart)} />
       </div>
     </figure>
   );

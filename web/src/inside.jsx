@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { AnyChart } from "./charts.jsx";
 import { Guard } from "./guard.jsx";
 import { DataTable } from "./tables.jsx";
+import { idOf } from "./words.js";
 
 export function Inside({ inside }) {
   return (
@@ -17,7 +18,7 @@ export function Inside({ inside }) {
 function Measured({ run, isOpen }) {
   const [isSeen, setSeen] = useState(isOpen); // charts are drawn when they are first seen
   return (
-    <details open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
+    <details id={idOf("inside", run.title)} open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
       <summary>{run.title}: {run.analyses.map((analysis) => analysis.name).join(", ")}</summary>
       {isSeen && (
         <>

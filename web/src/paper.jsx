@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { AnyChart } from "./charts.jsx";
 import { Grid } from "./grid.jsx";
+import { claimOfDot } from "./library.js";
 import { DataTable } from "./tables.jsx";
 import { counted, duration, idOf, JUDGED, look, VERDICTS } from "./words.js";
 
@@ -25,7 +26,7 @@ export function PartLinks({ part }) {
   );
 }
 
-export function Part({ part, pick, settings }) {
+export function Part({ part, pick, inside }) {
   const [preset, setPreset] = useState(part.presets[0]);
   const shown = part.experiments.filter(isShown);
   const left = part.experiments.filter((experiment) => experiment.missing);
@@ -45,7 +46,7 @@ export function Part({ part, pick, settings }) {
         <p class="small quiet">Not here: {left.map((each) => `${each.heading} (${each.title}: ${each.missing})`).join("; ")}.</p>
       )}
       {shown.map((experiment) => (
-        <ExperimentSection key={experiment.name} part={part} experiment={experiment} preset={preset} pick={pick} settings={settings} />
+        <ExperimentSection key={experiment.name} part={part} experiment={experiment} preset={preset} pick={pick} inside={inside} />
       ))}
     </section>
   );
@@ -112,15 +113,12 @@ function VerdictRow({ part, experiment, preset }) {
   );
 }
 
-function ExperimentSection({ part, experiment, preset, pick }) {
+function ExperimentSection({ part, experiment, preset, pick, inside }) {
   const shown = experiment.presets[preset];
   const claims = shown.claims ?? [];
   const done = measured(shown);
   const label = `${experiment.heading}: ${experiment.title}`;
-  const pickDot = (dot) => {
-    const claim = claimOfDot(done, dot);
-    if (claim) pick(claim, label);
-  };
+  const pickDot = (dot) => pick(claimOfDot(done, dot), label);
   return (
     <section class="experiment" aria-labelledby={idOfExperiment(part, experiment)}>
       <h3 id={idOfExperiment(part, experiment)}>{label}</h3>
@@ -133,17 +131,17 @@ function ExperimentSection({ part, experiment, preset, pick }) {
           <ClaimList claims={done.filter((claim) => claim.row === undefined)} pick={pick} name={label} />
           <NotRun claims={claims.filter((claim) => claim.ours === undefined)} command={`${experiment.command} --preset ${preset}`} />
           <AllNumbers claims={done} pick={pick} name={label} />
-          <MadeBy made={shown.made_by} />
+          <MadeBy made={shown.made_by} analyses={analysesOf(done, inside)} />
         </>
       )}
     </section>
   );
 }
 
-// A point of a chart has the row and the column of a claim, if the experiment has a claim about it.
-function claimOfDot(claims, dot) {
-  const rows = [`${dot.panel}, ${dot.line}`, dot.line, dot.panel];
-  return claims.find((claim) => claim.column === String(dot.x) && rows.includes(claim.row));
+// The stored analyses that claims are read from.
+function analysesOf(claims, inside) {
+  const names = new Set(claims.flatMap((claim) => claim.sources ?? []).map((source) => source.analysis));
+  return inside.filter((stored) => names.has(stored.title));
 }
 
 function ClaimList({ claims, pick, name }) {
@@ -199,17 +197,19 @@ function NotRun({ claims, command }) {
   );
 }
 
-function MadeBy({ made = [] }) {
-  if (made.length === 0) return null;
+function MadeBy({ made = [], analyses }) {
+  if (made.length + analyses.length === 0) return <p class="small quiet">No run is behind these numbers: <code>icecore claims</code> counts them from configurations.</p>;
   const [runs, seconds] = [made.reduce((sum, one) => sum + one.runs, 0), made.reduce((sum, one) => sum + one.seconds, 0)];
   const devices = [...new Set(made.flatMap((one) => one.devices))];
   const commits = [...new Set(made.flatMap((one) => one.commits))];
   const headings = ["command", "runs", "time", "device", "commit"];
   const rows = made.map((one) => [one.command, one.runs, duration(one.seconds), one.devices.join(", "), one.commits.join(", ")]);
+  rows.push(...analyses.map((one) => [one.command, "an analysis", "", one.device, one.commit]));
   return (
     <details>
       <summary>
         Made by {counted(runs, "run")}, {duration(seconds)} of {devices.join(", ")}; {commits.length === 1 ? `commit ${commits[0]}` : `${commits.length} commits`}
+        {analyses.length > 0 ? `; ${analyses.length} stored analyses` : ""}
       </summary>
       <DataTable title="commands" caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} cards />
       <p class="small quiet">Clocks of concurrent runs are added up.</p>

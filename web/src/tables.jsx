@@ -11,8 +11,8 @@ export function Chip({ verdict }) {
 export function Tools({ title, headings, rows }) {
   return (
     <span class="tools">
-      <button type="button" onClick={() => saveCsv(title, headings, rows)}>CSV</button>
-      <button type="button" onClick={() => saveMarkdown(title, headings, rows)}>Markdown</button>
+      <button type="button" aria-label={`CSV of ${title}`} onClick={() => saveCsv(title, headings, rows)}>CSV</button>
+      <button type="button" aria-label={`Markdown of ${title}`} onClick={() => saveMarkdown(title, headings, rows)}>Markdown</button>
     </span>
   );
 }

@@ -46,4 +46,7 @@ export function inWords(value) {
   return typeof value === "number" ? short(value) : String(value);
 }
 
+// Whether a measured number lies between 0 and 1.
+export const isShare = (name) => /accuracy|match/.test(name);
+
 export const idOf = (...parts) => parts.join("-").toLowerCase().replace(/[^a-z0-9]+/g, "-");

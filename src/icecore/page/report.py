@@ -20,7 +20,7 @@ from icecore.page.sources import PLAYGROUND_VERSION, Sources
 from icecore.reporting.bench_tables import bench_table
 from icecore.store.files import read_json
 from icecore.store.provenance import origin
-from icecore.store.records import Records
+from icecore.store.records import Records, key_of
 
 OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
 POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # points of all curves together; fewest and most of one
@@ -46,7 +46,7 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         library.add_records(records.by_run().values())
         for scale in [options.scale] if options.scale else scales_of(records):
             parts.append(part_of(records, scale, on_progress))
-            of_paper |= paper_settings(scale) | settings_in(parts[-1])
+            of_paper |= paper_settings(scale) | settings_in(parts[-1], library)
     folders = add_folders(
         library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs))
     )
@@ -89,14 +89,17 @@ def part_of(records: Records, scale: str, on_progress: OnProgress) -> dict[str, 
     return paper_part(records, scale, lambda _: on_progress(stage, next(names), len(EXPERIMENTS)))
 
 
-def settings_in(part: dict[str, Any]) -> set[str]:
-    """Return the settings that claims point to; language models have no others."""
+def settings_in(part: dict[str, Any], library: Library) -> set[str]:
+    """Return the settings of the runs behind claims; language models have no others."""
+    settings = {key_of(run): key for key, setting in library.settings.items() for run in setting.runs}
     return {
-        claim["setting"]
+        settings[run]
         for experiment in part["experiments"]
         for shown in experiment["presets"].values()
         for claim in shown.get("claims", [])
-        if "setting" in claim
+        for source in claim.get("sources", [])
+        for run in source.get("runs", [])
+        if run in settings
     }
 
 
