@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from icecore.models import Model
-from icecore.training import Intervals, Progress, RunFolder, TrainedRun, index_of, train_config
+from icecore.training import Intervals, Population, Progress, RunFolder, TrainedRun, index_of, train_config
+from icecore.training.evaluation import evaluate
 from icecore.training.snapshots import parameters_at, snapshots_in
 
 LOOKS = 4  # evaluations per kept snapshot, to choose among
@@ -20,7 +21,7 @@ OnTraining = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Trained parameters of one seed after some steps, with the test accuracy and loss if they were measured."""
+    """Trained parameters of one seed after some steps, with the test accuracy and loss if they are known."""
 
     step: int
     parameters: dict[str, Tensor]
@@ -76,6 +77,17 @@ def trained_again(run: TrainedRun, seed: int, count: int, on_training: OnTrainin
         Snapshot(row["step"], each, *(first_of(row, name) for name in ("accuracy", "test_loss")))
         for row, each in zip(rows, found, strict=True)
     ]
+
+
+def measured(run: TrainedRun, seed: int, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with its test accuracy and loss, computed if training did not measure them."""
+    if snapshot.accuracy is not None:
+        return snapshot
+    config, device = run.config, torch.device("cpu")
+    parameters = config.initial(seed) | snapshot.parameters
+    population = Population(config.model, config.dims, (seed,), config.trainable, device, initial=lambda _: parameters)
+    found = evaluate(population, config.task, config.task.test_set())
+    return dataclasses.replace(snapshot, accuracy=found["accuracy"][0], loss=found["loss"][0])
 
 
 def first_of(row: Mapping[str, Any], name: str) -> float | None:
