@@ -22,11 +22,12 @@ from icecore.cli import main
 from icecore.page.document import STATIC, as_script, clean, page_html, static
 from icecore.page.files import plain_tables
 from icecore.page.own import own_part
-from icecore.page.paper_part import heading_of, paper_settings, scales_of
+from icecore.page.paper_part import paper_settings, scales_of
 from icecore.page.report import Options, report_data
 from icecore.page.runs import Library, Setting
 from icecore.page.sources import sources_of
 from icecore.paper import EXPERIMENTS, FIGURES, claims_of, evidence_of
+from icecore.paper.experiment import Experiment
 from icecore.paper.settings import remembered_settings
 from icecore.reporting.curves import series_of
 from icecore.reporting.inside import ANALYSES
@@ -277,12 +278,8 @@ def test_data_seeds_count_the_same_in_every_table():
 
 
 def test_headings_of_experiments():
-    assert [heading_of(name) for name in ("table1", "fig7", "text", "my_own")] == [
-        "Table 1",
-        "Figure 7",
-        "Text",
-        "My own",
-    ]
+    headings = {name: Experiment(name, "").heading for name in ("table1", "fig7", "text", "my_own")}
+    assert headings == {"table1": "Table 1", "fig7": "Figure 7", "text": "Text", "my_own": "My own"}
 
 
 @pytest.fixture

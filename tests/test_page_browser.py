@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -106,8 +107,12 @@ def test_every_table_and_figure_has_a_section_below_the_verdicts(results, result
     for experiment in EXPERIMENTS.values():
         if not experiment.missing:
             assert any(heading.endswith(f": {experiment.title}") for heading in headings), experiment.name
-        else:
-            assert any(experiment.missing in text for text in texts(results, "main p"))
+    left = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.missing}
+    paragraphs = [text for text in texts(results, "main p") if text.startswith("Figure")]
+    assert len(paragraphs) == len(left)
+    assert left["fig5"].missing in paragraphs[2]
+    linked = results.run("[...document.querySelectorAll('main p > a')].map((link) => link.getAttribute('href'))")
+    assert {"#inside-needle-1024-attention-seed0", "#inside-modular-addition-1024"} <= set(linked)
     assert {"Playground", "What is inside", "Speed"} <= set(headings)
     links = results.run("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))")
     assert len(links) > 20
@@ -129,7 +134,7 @@ def test_the_page_computes_the_shipped_runs(results):
     )
     assert max(results.run(looking_up)) > 70  # % of a head's attention
     for place in range(3):
-        results.run(f"{runs}[{place}].querySelectorAll('.bar button')[1].click()")
+        results.run(f"{runs}[{place}].querySelectorAll('.steps button')[1].click()")
     results.settle()
     assert all("step 0 of" in text for text in texts(results, "details.one-run output"))
     best = {data["task"]["name"]: 100 * max(data["task"]["baselines"].values()) for data in playgrounds()}
@@ -144,6 +149,41 @@ def test_the_tiles_count_the_claims_of_the_command_line(results):
     judged = [claim for claim in claims if claim.tolerance and claim.verdict != "follows"]
     shown = dict(zip(("reproduced", "differs"), map(int, texts(results, ".tile.v-good b, .tile.v-bad b")), strict=True))
     assert shown == {verdict: sum(one.shown_verdict == verdict for one in judged) for verdict in shown}
+
+
+def test_the_first_screen_says_what_holds_and_what_undecided_means(results):
+    names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
+    claims = {name: claims_of([name], "paper", "released", Records(RESULTS)) for name in names}
+    (first, *_) = sentences = texts(results, ".findings li")
+    assert 3 <= len(sentences) <= 5
+    random = {claim.cell: claim.ours for claim in claims["table1"] if ", Random 1024" in claim.cell}
+    assert f"solves {sum((ours or 0) >= 99 for ours in random.values())} of {len(random)} tasks" in first
+    assert f"parentheses reaches {random['parentheses, Random 1024']:.1f} %" in first
+    judged = [claim for each in claims.values() for claim in each if claim.tolerance and claim.verdict != "follows"]
+    open_ones = [claim for claim in judged if claim.verdict == "undecided"]
+    few = sum(claim.n < 5 for claim in open_ones)
+    assert f"{len(open_ones)} undecided: {few} have fewer than 5 seeds" in " ".join(texts(results, "main p.small"))
+    tile = int(texts(results, ".tile.v-none b")[0])
+    assert tile == sum(claim.verdict == "not run" for claim in judged)
+    in_table = results.run(
+        "[...document.querySelector('.verdicts').querySelectorAll('td:last-child')]"
+        ".flatMap((cell) => [...cell.textContent.matchAll(/(\\d+) not run/g)].map((found) => +found[1]))"
+    )
+    assert sum(in_table) == tile
+    assert texts(results, ".verdicts caption") == ["The paper", "Beyond the paper"]
+    assert "not in the paper" not in texts(results, ".verdicts")[0]
+
+
+def test_an_address_leads_to_its_part(browser, results_page):
+    browser.resize(1280, 900)
+    for part in ("playground", "speed", "inside-modular-addition-1024"):
+        browser.call("Page.navigate", url="about:blank")
+        browser.call("Page.navigate", url=f"{results_page.resolve().as_uri()}#{part}")
+        browser.wait_for("document.documentElement?.dataset.ready === 'true'")
+        top = f"document.getElementById('{part}').getBoundingClientRect().top"
+        browser.wait_for(f"scrollY > 0 && ({top} < 60 || scrollY + innerHeight >= document.body.scrollHeight - 1)")
+    assert browser.run("document.getElementById('inside-modular-addition-1024').open")
+    assert browser.errors == []
 
 
 def test_a_cell_shows_its_runs_and_their_curves(results):
@@ -370,12 +410,20 @@ def test_everything_that_can_be_used_has_a_name(results):
     assert sum(role == "button" for role, _ in roles) > 100
     assert [one for one in roles if one[0] in usable and not one[1].strip()] == []
     assert results.run("document.documentElement.lang") == "en"
+    results.run("document.querySelectorAll('main details').forEach((each) => (each.open = true))")
+    results.settle()
+    names = results.run("[...document.querySelectorAll('.tools button')].map((button) => button.ariaLabel)")
+    assert len(names) > 150
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    for figures in ("#playground ~ details figure", "#inside ~ details .heads"):
+        buttons = texts(results, f"{figures} .tools button")
+        assert set(buttons) == {"SVG", "PNG", "CSV"}
 
 
 def test_a_phone_scrolls_in_one_direction(results):
     results.resize(390, 844, is_phone=True)
     assert results.run("document.documentElement.scrollWidth") <= 390
-    assert results.run("document.querySelector('.tiles').getBoundingClientRect().top + scrollY") < 844  # verdicts first
+    assert results.run("document.querySelector('.findings').getBoundingClientRect().bottom + scrollY") < 1_200
     assert not results.run("document.querySelector('nav').checkVisibility()")
     results.run("document.querySelector('.side summary').click()")
     results.settle()
@@ -384,7 +432,10 @@ def test_a_phone_scrolls_in_one_direction(results):
     results.settle()
     assert results.run("document.documentElement.scrollWidth") <= 390
     click_cell(results, "needle, Normal 1024")
+    results.run("document.querySelectorAll('dialog details').forEach((each) => (each.open = true))")
+    results.settle()
     assert results.run("document.querySelector('dialog').scrollWidth") <= 390
+    assert results.run("[...document.querySelectorAll('dialog .wide')].every((each) => each.scrollWidth <= 390)")
 
 
 def test_paper_has_the_tables_without_the_controls(results, tmp_path):
@@ -393,6 +444,12 @@ def test_paper_has_the_tables_without_the_controls(results, tmp_path):
     assert results.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     shown = "[...document.querySelectorAll('.side, .tools')].some((each) => each.getClientRects().length)"
     assert not results.run(shown)
+    results.resize(720, 900)  # as wide as paper: the rules of phones are for screens
+    assert results.run("getComputedStyle(document.querySelector('.verdicts td')).display") == "table-cell"
+    assert "Preset released: settings of the authors' scripts." in texts(results, "main p:not(.no-print)")
+    assert results.run("document.querySelector('.print-only dl').getClientRects().length") == 1
+    bar = "getComputedStyle(document.querySelector('.answer .track span')).printColorAdjust"
+    assert results.run(bar) == "exact"
     assert results.run("[...document.querySelectorAll('.grid')].every((each) => each.getClientRects().length)")
     results.call("Emulation.setEmulatedMedia", media="")
     results.pdf(tmp_path / "page.pdf")

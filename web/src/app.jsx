@@ -7,7 +7,7 @@ import { Own } from "./own.jsx";
 import { Part, PartLinks } from "./paper.jsx";
 import { PlaygroundSection } from "./playground/playground.jsx";
 import { DataTable } from "./tables.jsx";
-import { idOf } from "./words.js";
+import { idOf, openTarget } from "./words.js";
 
 export function App({ data }) {
   const [picked, setPicked] = useState(null);
@@ -33,7 +33,7 @@ export function App({ data }) {
               <Theme />
             </div>
           </header>
-          {parts.map((part) => <Part key={part.scale + part.folder} part={part} inside={data.inside ?? []} pick={pick} />)}
+          {parts.map((part) => <Part key={part.scale + part.folder} part={part} inside={data.inside ?? []} playgrounds={data.playgrounds ?? []} pick={pick} />)}
           {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} library={library} />}
           {(data.playgrounds ?? []).length > 0 && <PlaygroundSection playgrounds={data.playgrounds} />}
           {(data.inside ?? []).length > 0 && <Inside inside={data.inside} />}
@@ -82,8 +82,6 @@ function Made({ made }) {
   return <p class="small quiet">{made.at}, icecore {made.icecore}, commit {made.commit}</p>;
 }
 
-const openTarget = (event) => (document.querySelector(event.currentTarget.hash).open = true);
-
 function Contents({ data }) {
   return (
     <nav aria-label="Contents">
@@ -126,6 +124,9 @@ function Theme() {
   );
 }
 
+// Times are per step: of one seed or, of language models, of the batch.
+const captionOf = ({ title, headings }) => (headings.some((heading) => heading.endsWith(", ms")) ? `${title}: milliseconds per training step` : title);
+
 function Speed({ benches }) {
   return (
     <section aria-labelledby="speed">
@@ -134,7 +135,8 @@ function Speed({ benches }) {
       {benches.map((table) => (
         <details key={table.title}>
           <summary>{table.title}</summary>
-          <DataTable {...table} />
+          <DataTable {...table} caption={captionOf(table)} />
+          {table.command && <p class="small quiet">Made by <code>{table.command}</code>, commit {table.commit}, on {table.device}, torch {table.torch}.</p>}
         </details>
       ))}
     </section>

@@ -1,6 +1,6 @@
 // Charts with their controls: lines and seeds can be hidden, axes changed, and figures saved.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { colourOf, dashOf, drawMap, drawPanel, lookOfRule, panelsOf, rowsOf } from "./draw.js";
+import { colourOf, dashOf, drawPanel, lookOfRule, panelsOf, rowsOf } from "./draw.js";
 import { saveCsv, savePng, saveSvg, svgOf } from "./save.js";
 
 // Holds an SVG that `draw(width)` makes, again whenever the width or `parts` change.
@@ -44,7 +44,7 @@ function Swatch({ line }) {
 
 const MOST_LINES = 12;
 
-export function Chart({ chart, onPick, heading }) {
+export function Chart({ chart, name, onPick, heading }) {
   const names = [...new Map(chart.lines.map((line) => [line.name, line])).values()];
   const rules = [...new Map(chart.rules.map((rule) => [rule.name, rule])).values()]; // one entry of the legend each
   const [hidden, setHidden] = useState(() => new Set(names.slice(MOST_LINES).map((line) => line.name)));
@@ -57,7 +57,7 @@ export function Chart({ chart, onPick, heading }) {
   const options = { hidden, withSeeds, isLog };
   const whole = () =>
     svgOf(
-      chart.title,
+      name,
       panels.map((name) => ({ name, svg: drawPanel(chart, name, { ...options, width: 400, height: 270 }) })),
       [
         ...names.filter((line) => !hidden.has(line.name)).map((line) => ({ name: line.name, colour: line.colour, dash: dashOf(line) })),
@@ -93,39 +93,8 @@ export function Chart({ chart, onPick, heading }) {
         {hasSeeds && <label><input type="checkbox" checked={withSeeds} onChange={() => setSeeds(!withSeeds)} /> single seeds</label>}
         {canLog && <label><input type="checkbox" checked={isLog} onChange={() => setLog(!isLog)} /> logarithmic</label>}
         <span class="space" />
-        <SaveFigure title={chart.title} whole={whole} headings={["panel", "line", chart.x.label || "x", "seed", "run", chart.y.label]} rows={() => rowsOf(chart)} />
+        <SaveFigure title={name} whole={whole} headings={["panel", "line", chart.x.label || "x", "seed", "run", chart.y.label]} rows={() => rowsOf(chart)} />
       </div>
-    </figure>
-  );
-}
-
-// Any chart of the data: lines, a drawing made elsewhere, or square maps.
-export function AnyChart({ chart, onPick, heading }) {
-  if (chart.drawing) {
-    return (
-      <figure class="chart">
-        <figcaption>{chart.title}</figcaption>
-        <img class="drawing" alt={chart.title} src={`data:image/svg+xml;base64,${chart.drawing}`} />
-      </figure>
-    );
-  }
-  if (chart.words) return <Maps maps={chart} />;
-  return <Chart chart={chart} onPick={onPick} heading={heading} />;
-}
-
-function Maps({ maps }) {
-  return (
-    <figure class="chart">
-      <figcaption>{maps.title}</figcaption>
-      <div class="maps">
-        {Object.entries(maps.panels).map(([name, rows]) => (
-          <div class="panel" key={name}>
-            <h4>{name}</h4>
-            <Drawing label={`${maps.title}, ${name}: a stronger colour is more`} draw={(width) => drawMap(maps.words, rows, width)} parts={[rows]} />
-          </div>
-        ))}
-      </div>
-      <p class="small quiet">Rows attend to columns; a stronger colour is more.</p>
     </figure>
   );
 }

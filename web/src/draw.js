@@ -196,16 +196,18 @@ export function drawCurves(rows, { label, width, isLog }) {
 export function drawMap(words, rows, width) {
   const cells = rows.flatMap((row, from) => row.map((value, to) => ({ from, to, value })));
   const word = (index) => words[index] ?? "";
+  const cell = width / words.length;
+  const hasWords = cell > 8; // else they would overlap
   return Plot.plot({
     width,
     height: width,
-    marginLeft: 26,
-    marginTop: 22,
+    marginLeft: hasWords ? 26 : 4,
+    marginTop: hasWords ? 22 : 4,
     marginBottom: 6,
     marginRight: 6,
-    style: { background: "none", fontFamily: "inherit" },
-    x: { axis: "top", tickFormat: word, label: null, tickSize: 0 },
-    y: { tickFormat: word, label: null, tickSize: 0 },
+    style: { background: "none", fontFamily: "inherit", fontSize: `${Math.min(10, 0.75 * cell)}px` },
+    x: { axis: hasWords ? "top" : null, tickFormat: word, label: null, tickSize: 0 },
+    y: { axis: hasWords ? "left" : null, tickFormat: word, label: null, tickSize: 0 },
     marks: [
       Plot.cell(cells, { x: "to", y: "from", fill: colourOf("#0072B2"), fillOpacity: "value", inset: 0.3 }),
       Plot.tip(cells, Plot.pointer({ x: "to", y: "from", title: (cell) => `${word(cell.from)} (${cell.from + 1}) to ${word(cell.to)} (${cell.to + 1})\n${short(cell.value)}`, ...TIP })),

@@ -32,7 +32,7 @@ export function Grid({ claims, pick, name }) {
         <span class="quiet">Ours, with the {hasPaper ? "paper's number" : "range of the seeds"} below. <span class="no-print">Choose a cell to see its runs.</span></span>
         {byRow.size > 20 && <label>Filter rows <input type="search" value={words} onInput={(event) => setWords(event.target.value)} /></label>}
         <span class="space" />
-        <Tools title={name} headings={headings} rows={texts} />
+        <Tools title={`${name}, table`} headings={headings} rows={texts} />
       </div>
       <div class="wide">
         <table class="grid">

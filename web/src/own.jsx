@@ -1,6 +1,6 @@
 // A user's own runs: accuracy against width, and a grid per task.
 import { Sources } from "./cell.jsx";
-import { AnyChart } from "./charts.jsx";
+import { AnyChart } from "./figures.jsx";
 import { Grid } from "./grid.jsx";
 import { claimOfDot } from "./library.js";
 import { counted, idOf } from "./words.js";

@@ -3,16 +3,16 @@
 import base64
 import functools
 import io
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from icecore.paper import EXPERIMENTS, evidence_of
+from icecore.paper import BEYOND, EXPERIMENTS, evidence_of
 from icecore.paper.claim_table import row_of
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.findings import findings
 from icecore.paper.scales import PRESETS, SCALES
 from icecore.paper.summary import is_judged
 from icecore.reporting.claim import Claim, values_of
@@ -20,46 +20,55 @@ from icecore.store.record_schema import is_valid
 from icecore.store.records import Record, Records, key_of
 
 SHOWN = ("paper", "ours", "n", "spread", "interval", "baseline", "null")  # of `claim_table.row_of`, in its order
+RECONSTRUCTED = "reconstructed"  # the preset that may explain what differs
 OnExperiment = Callable[[str], None]
 
 
 def paper_part(records: Records, scale: str, on_experiment: OnExperiment) -> dict[str, Any]:
     """Return all tables and figures at a scale, with every preset."""
     evidence = {preset: evidence_of(records, scale, preset) for preset in PRESETS}
+    claims: dict[str, dict[str, list[Claim]]] = {preset: {} for preset in PRESETS}
     found = []
     for name, experiment in EXPERIMENTS.items():
         on_experiment(name)
+        for preset, own in evidence.items():
+            claims[preset][name] = experiment.claims_of(own)
+        presets = {preset: with_preset(experiment, own, claims[preset][name]) for preset, own in evidence.items()}
         found.append(
             {
                 "name": name,
-                "heading": heading_of(name),
+                "heading": experiment.heading,
                 "title": experiment.title,
+                "beyond": experiment in BEYOND,
                 "missing": experiment.missing,
+                "analysis": experiment.analysis,
                 "command": f"icecore reproduce {name} --scale {scale}" if experiment.cells is not None else "",
-                "presets": {preset: with_preset(experiment, own, preset) for preset, own in evidence.items()},
+                "presets": presets,
             }
         )
-    return {"scale": scale, "folder": records.path.parent.name, "presets": PRESETS, "experiments": found}
+    sentences = {preset: findings(own, scale, other_than(preset, claims)) for preset, own in claims.items()}
+    part = {"scale": scale, "folder": records.path.parent.name, "presets": PRESETS}
+    return part | {"findings": sentences, "experiments": found}
 
 
-def heading_of(name: str) -> str:
-    """Return `Table 1` for table1 and `Figure 7` for fig7."""
-    numbered = re.fullmatch(r"(table|fig)(\d+)", name)
-    if numbered is None:
-        return name.replace("_", " ").capitalize()
-    return f"{'Table' if numbered[1] == 'table' else 'Figure'} {numbered[2]}"
+def other_than(preset: str, claims: dict[str, dict[str, list[Claim]]]) -> dict[str, list[Claim]] | None:
+    """Return the claims that those of the first preset are compared with."""
+    return claims[RECONSTRUCTED] if preset == PRESETS[0] else None
 
 
-def with_preset(experiment: Experiment, evidence: Evidence, preset: str) -> dict[str, Any]:
+def with_preset(experiment: Experiment, evidence: Evidence, claims: Sequence[Claim]) -> dict[str, Any]:
     """Return an experiment's claims and charts with one preset; where nothing was run, only the number of claims."""
-    claims = experiment.claims_of(evidence)
+    preset = evidence.preset
+    undecided = [claim for claim in claims if is_judged(claim) and claim.verdict == "undecided"]
     counts = {
         "all": Counter(claim.shown_verdict for claim in claims),
         "judged": Counter(claim.shown_verdict for claim in claims if is_judged(claim)),
+        "few": sum(claim.interval is None for claim in undecided),
+        "inside": sum(is_inside(claim) for claim in undecided),
     }
     if preset != PRESETS[0] and all(claim.ours is None for claim in claims):
         return {"counts": counts}
-    records = {key_of(run): run for run in evidence.all_runs}
+    records = {key_of(run): run for each in evidence.by_setting.values() for runs in each.values() for run in runs}
     behind = [records[key] for claim in claims for source in claim.sources for key in source.runs if key in records]
     shown = [claim for claim in claims if preset == PRESETS[0] or claim.ours is not None]
     return {
@@ -68,6 +77,11 @@ def with_preset(experiment: Experiment, evidence: Evidence, preset: str) -> dict
         "charts": [drawn for figure in experiment.figures.values() if (drawn := chart_json(figure, evidence))],
         "made_by": made_by(behind),
     }
+
+
+def is_inside(claim: Claim) -> bool:
+    """Tell whether our number is within the tolerance, whatever its interval."""
+    return claim.allowed is not None and claim.ours is not None and claim.allowed[0] <= claim.ours <= claim.allowed[1]
 
 
 def claim_json(claim: Claim) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import icecore
 from icecore.errors import InputError
-from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
+from icecore.page.inside import CIRCUMSTANCES, DAMAGED, measured_part, stored_part, table_json
 from icecore.page.own import own_part
 from icecore.page.paper_part import paper_part, paper_settings, scales_of
 from icecore.page.rules import add_lazy_rules
@@ -164,7 +164,7 @@ def played(path: Path, trust: bool) -> dict[str, Any] | None:
 
 
 def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
-    """Return the tables of stored benchmarks."""
+    """Return the tables of stored benchmarks, with what made them."""
     found = []
     for path in sources.benches:
         try:
@@ -174,5 +174,6 @@ def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
             continue
         with contextlib.suppress(*DAMAGED):  # not of training speed, such as a profile
             title = f"{path.stem}, {stored['device']}" if isinstance(stored.get("device"), str) else path.stem
-            found.append(table_json(bench_table(stored["rows"], title)))
+            known = {name: str(stored[name]) for name in CIRCUMSTANCES if stored.get(name)}
+            found.append({**known, **table_json(bench_table(stored["rows"], title))})
     return found
