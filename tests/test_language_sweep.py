@@ -187,6 +187,14 @@ def test_the_best_loss_is_among_all_that_were_measured_before_a_kill_too(text, t
     assert (again.result["best_loss"], again.result["best_step"]) == ([best], [step])
 
 
+def test_a_loss_of_a_sample_of_the_windows_is_not_the_best_loss(text, monkeypatch):
+    monkeypatch.setattr("icecore.training.progress.EVALUATION_SHARE", 1e-9)
+    run = ice.train(Language(str(text), window=8), ice.Transformer(width=8, heads=2), steps=20, batch=4, warmup_steps=1)
+    sampled = [row for row in run.metrics if "items" in row]
+    assert len(sampled) >= 5
+    assert (run.result["best_loss"], run.result["best_step"]) == (run.result["loss"], [20])
+
+
 def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
     cell = cells_on(text)[0]
     config = cell.config((0,), "bf16")

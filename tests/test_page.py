@@ -189,6 +189,16 @@ def test_a_run_in_a_record_and_in_a_folder_counts_once(tmp_path):
     assert [each["seed"] for each in library.settings[setting].runs] == [4, 5]
 
 
+def test_a_recorded_curve_is_shown_until_a_folder_has_more(tmp_path):
+    library = Library(10)
+    config, result = config_of(32, 1e-3, 4), result_of(32, 4)
+    library.add_records([synthetic_record(config, result) | {"curve": {"steps": [5, 10], "accuracy": [0.25, 0.5]}}])
+    ((setting, known),) = library.settings.items()
+    assert library.curves[known.runs[0]["curve"][0]]["accuracy"]["values"] == [[0.25, 0.5]]
+    library.add_folder(write_run(tmp_path, config, result))
+    assert "loss" in library.curves[library.settings[setting].runs[0]["curve"][0]]
+
+
 def test_precisions_are_never_mixed():
     library = Library(10)
     for seed, precision in ((0, "fp32"), (1, "fp32"), (1, "bf16"), (2, "bf16"), (3, "bf16")):

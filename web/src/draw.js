@@ -176,14 +176,14 @@ export function drawSeeds(claim, width) {
 }
 
 // Curves of seeds against the step.
-export function drawCurves(rows, { label, width, isLog }) {
+export function drawCurves(rows, { label, width, isLog, span }) {
   const own = isLog ? rows.filter((row) => row.y > 0) : rows;
   return Plot.plot({
     width,
     height: 240,
     marginLeft: 52,
     style: { background: "none", fontFamily: "inherit" },
-    x: { label: "step", labelArrow: "none" },
+    x: { label: "step", labelArrow: "none", domain: span },
     y: { label, labelArrow: "none", grid: true, type: isLog ? "log" : "linear", tickFormat: isLog ? short : undefined },
     marks: [
       Plot.line(own, { x: "x", y: "y", z: "z", stroke: colourOf("#0072B2"), strokeOpacity: 0.65, strokeWidth: 1.2 }),

@@ -53,8 +53,9 @@ def saved_of(run: TrainedRun, seed: int) -> list[Snapshot]:
     found = []
     for step in between:
         parameters, row = parameters_at(run.path, run.config, step, seed), rows.get(step, {})
-        measured = [row[name][index] if row.get(name) else None for name in ("accuracy", "test_loss")]
-        found.append(Snapshot(step, {name: parameters[name] for name in names}, *measured))
+        of_all = {} if "items" in row else row  # an accuracy on a sample is not the test accuracy
+        known = [of_all[name][index] if of_all.get(name) else None for name in ("accuracy", "test_loss")]
+        found.append(Snapshot(step, {name: parameters[name] for name in names}, *known))
     return [first, *found, last]
 
 
