@@ -146,7 +146,7 @@ def test_items_and_words_are_the_tasks(whole):
     assert ice.tasks.Parentheses().answer_words([0, 1, 2, 3]) == [" ", "no", "yes", "?"]
     assert set(data["task"]["ends"]) == {item.prompt[-1] for item in items}
     assert data["task"]["padding"] == [0]
-    assert "test items in the training data no" in data["task"]["settings"]
+    assert "test items in the training data: no" in data["task"]["settings"]
     assert padding_of(ice.tasks.ModularAddition(modulus=7)) == []
 
 

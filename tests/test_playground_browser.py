@@ -186,11 +186,11 @@ def test_only_the_right_answer_is_marked_as_right(opened, whole):
     task = whole.config.task
     item = next(item for item in task.test_items()[:ITEMS] if list(item.prompt).count(item.answer[0]) == 1)
     type_prompt(opened, " ".join(task.words(item.prompt)))
-    assert opened.run("document.querySelectorAll('.goal.right').length") == 1
+    assert opened.run("document.querySelectorAll('.goal.good').length") == 1
     assert "the right answer" in opened.run("document.querySelector('.heads p').textContent")
     type_prompt(opened, "a 3 b 3 a")  # no test item: a marker has one value
     note = opened.run("document.querySelector('.heads p').textContent")
-    assert opened.run("document.querySelectorAll('.goal.right').length") == 0
+    assert opened.run("document.querySelectorAll('.goal.good').length") == 0
     assert "its own answer" in note or "Beside" not in note
 
 

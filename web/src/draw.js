@@ -196,17 +196,19 @@ export function drawCurves(rows, { label, width, isLog, span }) {
 export function drawMap(words, rows, width) {
   const cells = rows.flatMap((row, from) => row.map((value, to) => ({ from, to, value })));
   const word = (index) => words[index] ?? "";
-  const cell = width / words.length;
-  const hasWords = cell > 8; // else they would overlap
+  const cell = (width - 32) / words.length;
+  const hasWords = cell > 7; // else they would overlap
+  const [size, longest] = [Math.min(10, cell), Math.max(...words.map((each) => each.length))];
+  const isTight = 0.65 * size * longest > cell; // then the words above stand upright
   return Plot.plot({
     width,
     height: width,
     marginLeft: hasWords ? 26 : 4,
-    marginTop: hasWords ? 22 : 4,
+    marginTop: hasWords ? (isTight ? 6 + 0.7 * size * longest : 18) : 4,
     marginBottom: 6,
     marginRight: 6,
-    style: { background: "none", fontFamily: "inherit", fontSize: `${Math.min(10, 0.75 * cell)}px` },
-    x: { axis: hasWords ? "top" : null, tickFormat: word, label: null, tickSize: 0 },
+    style: { background: "none", fontFamily: "inherit", fontSize: `${size}px` },
+    x: { axis: hasWords ? "top" : null, tickRotate: isTight ? -90 : 0, tickFormat: word, label: null, tickSize: 0 },
     y: { axis: hasWords ? "left" : null, tickFormat: word, label: null, tickSize: 0 },
     marks: [
       Plot.cell(cells, { x: "to", y: "from", fill: colourOf("#0072B2"), fillOpacity: "value", inset: 0.3 }),

@@ -47,12 +47,14 @@ export function goTo(hash) {
 // Opens the folded part that a link leads to.
 export const openTarget = (event) => (document.querySelector(event.currentTarget.hash).open = true);
 
+const settingName = (name) => name.replaceAll("_", " ").replace("in stream", "in the training data");
+
 // A nested setting as text: objects as "name value" with commas.
 export function inWords(value) {
   if (value === null || value === undefined) return "none";
   if (Array.isArray(value)) return value.map(inWords).join(", ");
   if (typeof value === "object") {
-    return Object.entries(value).map(([name, each]) => `${name.replaceAll("_", " ").replace("in stream", "in the training data")} ${inWords(each)}`).join(", ");
+    return Object.entries(value).map(([name, each]) => `${settingName(name)}${typeof each === "boolean" ? ":" : ""} ${inWords(each)}`).join(", ");
   }
   if (typeof value === "boolean") return value ? "yes" : "no";
   return typeof value === "number" ? short(value) : String(value);

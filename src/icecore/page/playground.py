@@ -149,7 +149,7 @@ def in_16_bits(tensors: Sequence[Tensor]) -> str:
 def task_json(task: Task, count: int) -> dict[str, Any]:
     """Return words of all tokens, test items, and which tokens end a prompt or only fill short items."""
     items, rule = task.test_items(), strongest_lazy_rule(task)
-    settings = ", ".join(f"{shown(name)} {in_words(value)}" for name, value in vars(task).items())
+    settings = ", ".join(in_words(name, value) for name, value in vars(task).items())
     return {
         "name": task.name,
         "settings": settings,
@@ -164,12 +164,9 @@ def task_json(task: Task, count: int) -> dict[str, Any]:
     }
 
 
-def shown(setting: str) -> str:
-    return setting.replace("_", " ").replace("in stream", "in the training data")
-
-
-def in_words(value: object) -> str:
-    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+def in_words(setting: str, value: object) -> str:
+    name = setting.replace("_", " ").replace("in stream", "in the training data")
+    return f"{name}: {('no', 'yes')[value]}" if isinstance(value, bool) else f"{name} {value}"
 
 
 def padding_of(task: Task) -> list[int]:

@@ -83,8 +83,8 @@ def differing(claims: Claims, other: Claims | None) -> str:
     ]
     if tried:
         text += (
-            f" With unfiltered data and the batch of two GPUs (preset reconstructed), {len(tried)} of them were tried; "
-            f"{tried.count('reproduced')} are reproduced."
+            " Tried again with unfiltered data and the batch of two GPUs (preset reconstructed), "
+            f"{tried.count('reproduced')} of {len(tried)} are reproduced."
         )
     return text
 

@@ -9,7 +9,7 @@ export function Heads({ task, tokens, maps, goal, isRight, prompt }) {
   const most = Math.max(...shares.flat());
   const word = task.words[goal];
   const beside = (layer, head) =>
-    isThere && <span class={`goal${shares[layer][head] === most ? (isRight ? " most right" : " most") : ""}`}>{(100 * shares[layer][head]).toFixed(0)} % to {word}</span>;
+    isThere && <span class={`goal${shares[layer][head] === most ? (isRight ? " most good" : " most") : ""}`}>{(100 * shares[layer][head]).toFixed(0)} % to {word}</span>;
   return (
     <HeadMaps title={`${task.name}, attention on ${prompt}`} caption={`Attention on ${prompt}`} words={words} layers={maps} beside={beside}>
       {isThere && (
