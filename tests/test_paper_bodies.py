@@ -89,6 +89,9 @@ def test_the_figure_has_a_line_per_body(folder, capsys, tmp_path):
     assert (point["task"], point["line"], len(point["values"])) == ("parentheses", "Random, retnet", 2)
 
 
-def test_rates_are_for_bodies_and_ladder_alone(capsys):
+def test_rates_are_for_experiments_that_choose_them(capsys):
     assert main(["reproduce", "table1", "bodies", "--lr", "1e-3,5e-3"]) == 2
-    assert "--lr chooses rates for bodies and ladder; table1 has the paper's" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "--lr chooses rates for bodies, ladder, transplant, transplant-language, rank; table1 has the paper's" in said
+    )

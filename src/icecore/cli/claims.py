@@ -111,20 +111,22 @@ def merge_command(
     icecore results merge ../other-machine/results
     icecore results merge gpu1/results gpu2/results --results results
     """
-    from icecore.store import INSIDE, Records
+    from icecore.store import INSIDE, TRACKS, Records
 
     theirs = [Records(source, warn) for source in sources]
     for each in theirs:
         require(each.path.exists(), f"there are no records in {each.path.parent}: {each.path} is missing")
-    ours, inside = Records(results, warn), Records(results, warn, INSIDE)
-    runs = [record for each in theirs for record in each.read()]
-    looks_inside = [record for source in sources for record in Records(source, warn, INSIDE).read()]
-    require_own_ids([*runs, *looks_inside])
-    require_sound([*runs, *looks_inside])
-    ours.require_agreement(runs)
-    inside.require_agreement(looks_inside)
-    added = ours.append(runs)
-    inside.append(looks_inside)
+    ours = Records(results, warn)
+    # Records of runs come last: what is measured beside a run is there once the run is.
+    found = {
+        mine: [record for each in theirs for record in each.beside(mine.path.name).read()]
+        for mine in (ours.beside(INSIDE), ours.beside(TRACKS), ours)
+    }
+    require_own_ids([record for records in found.values() for record in records])
+    require_sound([record for records in found.values() for record in records])
+    for mine, records in found.items():
+        mine.require_agreement(records)
+    added = [mine.append(records) for mine, records in found.items()][-1]
     if json:
         print_json({"added": added, "records": len(ours.by_run())})
     else:

@@ -169,7 +169,7 @@ def rates_for(names: Sequence[str], lr: str | None) -> list[float]:
     others = [name for name in names if name not in able]
     require(
         lr is None or not others,
-        f"--lr chooses rates for {' and '.join(able)}; {' and '.join(others)} has the paper's: drop --lr, or reproduce "
+        f"--lr chooses rates for {', '.join(able)}; {' and '.join(others)} has the paper's: drop --lr, or reproduce "
         "it in a command of its own",
     )
     return parse_rates(lr)
@@ -208,6 +208,7 @@ def cells_of(
     Those that choose their rate choose from `rates`, if given.
     """
     from icecore.paper import named
+    from icecore.sweeps.cells import with_needed
 
     require_preset(preset)
     cells = [cell for experiment in named(names) for cell in experiment.at(scale, preset, text)]
@@ -217,14 +218,14 @@ def cells_of(
         return replace(cell.made, rates=tuple(rates)) if of_choice else cell.made
 
     if not only:
-        return [made(cell) for cell in cells]
+        return with_needed(map(made, cells))
     for part in only:
         require(bool(part.strip()), "--only '' names no cell; drop it, or give part of a cell's label")
         known = ", ".join(cell.label for cell in cells[:3])
         require(
             any(part in cell.label for cell in cells), f"no cell's label contains '{part}'; labels are such as: {known}"
         )
-    return [made(cell) for part in only for cell in cells if part in cell.label]
+    return with_needed(made(cell) for part in only for cell in cells if part in cell.label)
 
 
 def list_experiments() -> None:

@@ -17,6 +17,7 @@ from icecore.paper.gain import GAIN
 from icecore.paper.init import INIT
 from icecore.paper.ladder import LADDER_EXPERIMENT
 from icecore.paper.parts import PARTS_EXPERIMENT
+from icecore.paper.rank import RANK
 from icecore.paper.table1 import TABLE1
 from icecore.paper.table2 import TABLE2
 from icecore.paper.table3 import TABLE3
@@ -26,6 +27,8 @@ from icecore.paper.table6 import TABLE6
 from icecore.paper.table7 import TABLE7
 from icecore.paper.table9 import TABLE9
 from icecore.paper.text import TEXT
+from icecore.paper.thaw import THAW
+from icecore.paper.transplant import TRANSPLANT, TRANSPLANT_LANGUAGE
 from icecore.paper.variations import BATCHES, DATA, MODULUS, POSITIONS, RATES, VARIATIONS
 from icecore.reporting.claim import Claim
 from icecore.store.records import Records
@@ -40,7 +43,10 @@ OF_THE_PAPER = (
     *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
     TEXT,
 )
-BEYOND = (INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT, LADDER_EXPERIMENT)
+BEYOND = (
+    *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT, LADDER_EXPERIMENT),
+    *(THAW, TRANSPLANT, TRANSPLANT_LANGUAGE, RANK),
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in (*OF_THE_PAPER, *BEYOND)}
 FIGURES: dict[str, tuple[Experiment, Figure]] = {
     name: (experiment, figure) for experiment in EXPERIMENTS.values() for name, figure in experiment.figures.items()

@@ -106,7 +106,11 @@ def count_of(one: tuple[PaperCell, list[Record]]) -> int:
 
 
 def rate_of(one: tuple[PaperCell, list[Record]]) -> float:
-    return float(one[1][0]["config"]["optimization"]["lr"])
+    return rate_of_runs(one[1])
+
+
+def rate_of_runs(runs: Sequence[Record]) -> float:
+    return float(runs[0]["config"]["optimization"]["lr"])
 
 
 def frozen_of(one: tuple[PaperCell, list[Record]]) -> int:

@@ -9,7 +9,7 @@ from icecore.paper.cells import PaperCell, Variation
 from icecore.paper.scales import SCALES, Scale
 from icecore.reporting.claim import Precisions, by_precision, of_most_seeds, precision_of
 from icecore.store.rates import chosen_rates
-from icecore.store.records import INSIDE, Record, Records
+from icecore.store.records import INSIDE, TRACKS, Record, Records
 from icecore.sweeps.names import CellName
 
 
@@ -53,6 +53,14 @@ class Evidence:
     def inside(self, cell: PaperCell) -> list[Record]:
         """Return the records of activations in a cell's runs."""
         return of_most_seeds(self.inside_by_setting.get(cell.setting, {}))
+
+    @functools.cached_property
+    def tracks_by_setting(self) -> dict[str, Precisions]:
+        return by_precision(self.records.beside(TRACKS))
+
+    def tracks(self, cell: PaperCell) -> list[Record]:
+        """Return the tracks of a cell's runs, one per seed."""
+        return of_most_seeds(self.tracks_by_setting.get(cell.setting, {}))
 
     @functools.cached_property
     def redraws(self) -> dict[CellName, list[PaperCell]]:

@@ -1,12 +1,11 @@
 """Figure 7: accuracy against width. The paper draws box plots and prints no number."""
 
-from dataclasses import replace
-
 from icecore.paper.accuracy import accuracy_claims
 from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import FOUR, WIDTHS, Scale
+from icecore.reporting.claim import percentage
 from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
 from icecore.store.records import Record, key_of
 from icecore.sweeps.names import TRAINED, CellName
@@ -29,12 +28,10 @@ def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> d
     widths = tuple(sorted({width_of(cell, evidence) for cell in cells})) if recorded else ()
     found: dict[str, Point] = {}
     for cell, line, runs in recorded:
-        values, baseline = (
-            (100 * run["accuracy"] for run in runs),
-            100 * max(runs[0]["baselines"].values(), default=0.0),
-        )
-        made = Point(cell.name.task, line, width_of(cell, evidence), tuple(values), baseline, widths)
-        found[cell.setting] = replace(made, seeds=tuple(run["seed"] for run in runs), runs=tuple(map(key_of, runs)))
+        width, baseline = width_of(cell, evidence), 100 * max(runs[0]["baselines"].values(), default=0.0)
+        seeds, keys = tuple(run["seed"] for run in runs), tuple(map(key_of, runs))
+        values = tuple(map(percentage, runs))
+        found[cell.setting] = Point(cell.name.task, line, width, values, baseline, widths, seeds, keys)
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from icecore.paper.evidence import Evidence
 from icecore.paper.ladder_cells import cells_by_place
 from icecore.paper.ladder_grid import KINDS, RUNGS, TARGET, WIDTHS, Rung
-from icecore.reporting.claim import Source
+from icecore.reporting.claim import Source, percentage
 from icecore.reporting.thresholds import Threshold
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINABLE_OF
@@ -82,10 +82,7 @@ def rates_of(by_width: dict[int, list[Record]]) -> tuple[float, ...]:
 
 
 def sources_of(rung: Rung, kind: str, by_width: dict[int, list[Record]]) -> tuple[Source, ...]:
-    return tuple(
-        Source.of(rung.name(kind, width), runs, lambda run: 100 * run["accuracy"])
-        for width, runs in sorted(by_width.items())
-    )
+    return tuple(Source.of(rung.name(kind, width), runs, percentage) for width, runs in sorted(by_width.items()))
 
 
 def threshold_of(by_width: dict[int, list[Record]], scale: str) -> Threshold:

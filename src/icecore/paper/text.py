@@ -19,8 +19,8 @@ from icecore.paper.numbers import BETWEEN, BIMODAL, LAPTOP_LINE, SOLVED
 from icecore.paper.rule import Rule
 from icecore.paper.scales import FOUR, SCALES, Scale
 from icecore.paper.shares import Share, source_of
-from icecore.paper.text_analyses import attention_score, kept_accuracy, modular_metric
-from icecore.reporting.claim import Claim, Source, strictly_judged
+from icecore.paper.text_analyses import circles, induction, ten_directions
+from icecore.reporting.claim import Claim, Source, percentage, strictly_judged
 from icecore.reporting.verdict import Null, combined
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
@@ -36,11 +36,7 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
 
 
 def accuracies(cells: Sequence[PaperCell], evidence: Evidence) -> dict[CellName, Source]:
-    return {cell.name: Source.of(cell.name, evidence.runs(cell), accuracy_of) for cell in cells}
-
-
-def accuracy_of(run: Record) -> float:
-    return 100 * run["accuracy"]
+    return {cell.name: Source.of(cell.name, evidence.runs(cell), percentage) for cell in cells}
 
 
 def restarts(evidence: Evidence) -> list[Claim]:
@@ -61,7 +57,7 @@ def restarts(evidence: Evidence) -> list[Claim]:
         if runs:
             best = 100 * max(runs[0]["baselines"].values(), default=0.0)
             rule = replace(rule, null=Null("best baseline", best, best >= least))
-        found.append(rule.of_seeds([Source.of(cell.name, runs, accuracy_of)] if runs else [], is_worst=True))
+        found.append(rule.of_seeds([Source.of(cell.name, runs, percentage)] if runs else [], is_worst=True))
     return found
 
 
@@ -113,54 +109,6 @@ def variants(evidence: Evidence) -> list[Claim]:
         null,
     )
     return [*found, near.of_cells("most", [known[CellName(task, "U only")] for task in FOUR])]
-
-
-def induction(evidence: Evidence) -> list[Claim]:
-    """Figure 2: a head of layer 1 looks from values to their markers, one of layer 2 from the query to its value."""
-    found = []
-    wanted = (("layer 1, value to marker", 0), ("layer 2, query to value", 1))
-    for label, step in wanted:
-        sources, untrained = attention_score(evidence, step)
-        least = 0.5
-        null = None if untrained is None else Null("untrained body", untrained, untrained >= least)
-        reason = "more attention than all other tokens together; the figure shows maps, no number"
-        rule = Rule(
-            f"induction head: {label}",
-            "mean attention of the best head, needle, Random 1024",
-            least,
-            math.inf,
-            reason,
-            null,
-            digits=3,
-        )
-        found.append(rule.of_seeds(sources))
-    return found
-
-
-def circles(evidence: Evidence) -> list[Claim]:
-    """Figure 3: circular embeddings, with gradient symmetricity and distance irrelevance of .88."""
-    reason = "a tenth of the scale from 0 to 1; the paper gives one number and no spread"
-    found = []
-    for key, paper, least, most in (
-        ("circularity", None, 0.5, math.inf),
-        ("gradient_symmetricity", 0.88, 0.78, 0.98),
-        ("distance_irrelevance", 0.88, 0.78, 0.98),
-    ):
-        sources, untrained = modular_metric(evidence, key)
-        null = None if untrained is None else Null("untrained body", untrained, least <= untrained <= most)
-        why = reason if paper else "most of each component lies in one frequency; the paper gives no number"
-        rule = Rule(
-            f"circles: {key.replace('_', ' ')}",
-            "embeddings of modular addition, Random 1024",
-            least,
-            most,
-            why,
-            null,
-            paper,
-            digits=3,
-        )
-        found.append(rule.of_seeds(sources))
-    return found
 
 
 def shares_at(printed: Sequence[Share], kind: str, task: str, runs: dict[CellName, list[Record]]) -> list[Source]:
@@ -225,23 +173,6 @@ def narrower(evidence: Evidence) -> list[Claim]:
         command="icecore reproduce table4 table7 --scale paper --seeds 5",
     )
     return [rule.of_cells("percent above", [*first, *second])]
-
-
-def ten_directions(evidence: Evidence) -> list[Claim]:
-    """Section 6: low-dimensional subspaces are sufficient for solving the algorithmic tasks."""
-    found = []
-    for task in FOUR:
-        sources, untrained = kept_accuracy(evidence, task)
-        rule = Rule(
-            f"ten directions enough: {task}",
-            "accuracy of Random 1024 when the top ten are kept",
-            100 - BETWEEN.points,
-            math.inf,
-            "near-perfect; the paper gives no number",
-            None if untrained is None else Null("ten of the untrained body", untrained, untrained >= 95),
-        )
-        found.append(rule.of_seeds(sources))
-    return found
 
 
 def imitation(evidence: Evidence) -> list[Claim]:

@@ -35,6 +35,10 @@ class Source:
         return Source(str(cell), tuple(map(value, runs)), tuple(map(key_of, runs)))
 
 
+def percentage(run: Record) -> float:
+    return 100 * run["accuracy"]
+
+
 def values_of(sources: Sequence[Source]) -> tuple[float, ...]:
     return tuple(itertools.chain.from_iterable(source.values for source in sources))
 

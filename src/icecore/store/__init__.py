@@ -11,13 +11,14 @@ from icecore.store.files import (
     write_whole,
 )
 from icecore.store.provenance import COMMAND_VARIABLE, command, origin, provenance, remember_source
-from icecore.store.records import ADDED_LATER, INSIDE, PLACES, Record, Records
+from icecore.store.records import ADDED_LATER, INSIDE, PLACES, TRACKS, Record, Records
 
 __all__ = [
     "ADDED_LATER",
     "COMMAND_VARIABLE",
     "INSIDE",
     "PLACES",
+    "TRACKS",
     "Record",
     "Records",
     "command",

@@ -76,6 +76,27 @@ def is_variance(value: Any) -> bool:
     )
 
 
+def is_track(value: Any) -> bool:
+    """Tell whether it has the measures of a thaw at its snapshots."""
+    if not isinstance(value, dict) or not is_count(value.get("before")) or not isinstance(value.get("null"), str):
+        return False
+    steps, points, beside = (value.get(name) for name in ("steps", "points", "beside"))
+    if not isinstance(steps, list) or not isinstance(points, list) or not isinstance(beside, list):
+        return False
+    return bool(points) and all(map(is_count, steps)) and all(map(is_tracked_point, [*points, *beside]))
+
+
+def is_tracked_point(value: Any) -> bool:
+    names = ("here", "refined", "replaced")
+    return (
+        isinstance(value, dict)
+        and all(is_count(value.get(name)) for name in ("seed", "step"))
+        and all(is_share(value.get(name)) for name in ("accuracy", "accuracy_before"))
+        and has_dicts(value.get("measures"))
+        and all(all(is_number(each.get(name)) for name in names) for each in value["measures"].values())
+    )
+
+
 def has_dicts(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(each, dict) for each in value.values())
 
@@ -107,9 +128,10 @@ VALUE_TESTS: dict[str, Callable[[Any], bool]] = {
     "coordinates": has_coordinates,
     "lazy_rule": has_shares,
     "variance": is_variance,
+    "track": is_track,
 }
 REQUIRED = ("setting", "seed", "accuracy", "device", "config")
-REQUIRED_OF_RUNS = {  # beside baselines; records of activations have `variance` instead
+REQUIRED_OF_RUNS = {  # beside baselines; records of activations have `variance` instead, those of thaws `track`
     "imitation": ("loss",),
     "memorization": ("trained_parameters",),
     "language": ("best_loss", "text"),
@@ -123,7 +145,7 @@ def is_valid(record: dict[str, Any]) -> bool:
     if not all(test(record[name]) for name, test in VALUE_TESTS.items() if name in record):
         return False
     task, settings = record["config"]["task"], record["config"]["model"]["settings"]
-    if "variance" not in record:
+    if "variance" not in record and "track" not in record:
         wanted = ("baselines", *REQUIRED_OF_RUNS.get(task["name"], ()))
         if not all(name in record for name in wanted):
             return False

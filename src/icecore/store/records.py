@@ -16,10 +16,11 @@ Record = dict[str, Any]
 RENAMED = {"floors": "baselines", "loss_floors": "loss_baselines"}  # keys of older results, still read
 Warn = Callable[[str], None]
 
-NAME, INSIDE = "runs.jsonl", "inside.jsonl"  # results of runs, and analyses of some of them
+# Results of runs, and of some of them activations, and whether training the body refined or replaced the mechanism.
+NAME, INSIDE, TRACKS = "runs.jsonl", "inside.jsonl", "tracks.jsonl"
 # Keys that may differ between two records of one run: when, where and how fast it ran.
 CIRCUMSTANCES = ("seconds", "seeds_at_once", "threads", "device", "versions", "commit", "source", "command")
-MEASURED_ANEW = ("coordinates", "lazy_rule")  # of the task, on each machine
+MEASURED_ANEW = ("coordinates", "lazy_rule", "track")  # on each machine
 PLACES = ("where", "file")  # paths in a config's task and model
 # Marks a setting added after runs were recorded: at its default it is left out of the config, so that run ids do
 # not change.
@@ -84,11 +85,13 @@ class Records:
 
     def append(self, records: Iterable[Record]) -> int:
         """Append the new runs, all or none, and return their number; raise if a record disagrees."""
+        records = list(records)
+        if not records:
+            return 0
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a+b", buffering=0) as file:  # a buffer would still be written after an error
                 fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
-                records = list(records)
                 known = self.require_agreement(records)
                 fresh = {record["run"]: record for record in reversed(records) if record["run"] not in known}
                 end = file.seek(0, os.SEEK_END)

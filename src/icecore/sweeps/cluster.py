@@ -85,7 +85,8 @@ def train_on_worker(population: Job, runs: str, device: str, precision: str, sta
     while True:
         with held(Path(runs), population, "worker-locks") as is_ours:  # the driver's locks may be in the same folder
             if is_ours:
-                return measure(population, train_population(population, Path(runs), device, precision))
+                run = train_population(population, Path(runs), device, precision)
+                return measure(population, run, Path(runs), device, precision)
         time.sleep(1)
 
 

@@ -102,7 +102,9 @@ def train_narrow_first(
         with held(sweep.folder, Job(cell, (0,)), "rate-locks") as is_ours:
             if is_ours and is_needed(cell, cells, sweep):
                 if cell.rates:
-                    choose_rates([cell], cell.rates, ONE_SEED, sweep.folder, sweep.device, sweep.precision, counted)
+                    choose_rates(
+                        [cell], cell.rates, ONE_SEED, sweep.folder, sweep.device, sweep.precision, counted, sweep.runs
+                    )
                 jobs = sweep.missing([cell])
                 failures += run_missing(
                     jobs, sweep.records, sweep.runs, sweep.device, sweep.precision, counted, on_done

@@ -33,16 +33,18 @@ def choose_rates(
     device: str = "auto",
     precision: str = "auto",
     progress_of: Callable[[Job], ProgressCallback | None] = lambda _: None,
+    runs: Path | None = None,
 ) -> list[ChosenRate]:
     """Train every cell at every rate and choose the best; results under `folder` are not repeated.
 
-    A cell that has `enough` is trained at no further rate once one suffices.
+    Runs that cells start from are under `runs`. A cell that has `enough` is trained at no further rate once one
+    suffices.
     """
     found = []
     for cell in cells:
         measured: dict[float, float] = {}
         for rate in dict.fromkeys(rates):
-            measured[rate] = median_at(cell, rate, seeds, folder, device, precision, progress_of)
+            measured[rate] = median_at(cell, rate, seeds, folder, device, precision, progress_of, runs)
             if cell.enough is not None and measured[rate] >= cell.enough:
                 break
         best = best_of(measured)
@@ -89,6 +91,7 @@ def median_at(
     device: str,
     precision: str,
     progress_of: Callable[[Job], ProgressCallback | None],
+    runs: Path | None,
 ) -> float:
     """Return the median validation accuracy of a cell at a rate, stored or trained."""
     tried, computed = at_rate(cell, rate), precision_of(cell, device, precision)
@@ -97,7 +100,7 @@ def median_at(
         return stored_median(path)
     job = Job(dataclasses.replace(tried, task=cell.task.without_validation()), numbered(seeds))
     try:
-        run = train_population(job, None, device, computed, progress_of(job))
+        run = train_population(job, None, device, computed, progress_of(job), runs)
         items = cell.task.validation_set().to(run.population.device)
         measured = evaluate(run.population, cell.task, items)
         accuracy = measured["accuracy"]

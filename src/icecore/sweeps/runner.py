@@ -3,21 +3,25 @@
 import contextlib
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from icecore.errors import InputError
-from icecore.models import Model, is_shipped
-from icecore.store import INSIDE, Record, Records, read_json, remember_source, try_lock
+from icecore.models import Half, Model, is_shipped
+from icecore.store import INSIDE, TRACKS, Record, Records, read_json, remember_source, try_lock
 from icecore.sweeps import extras, variance
 from icecore.sweeps.cells import Cell
-from icecore.training import ProgressCallback, TrainedRun, numbered, pick_device, pick_precision, train
+from icecore.sweeps.tracks import track_records
+from icecore.training import HeldRun, ProgressCallback, TrainedRun, numbered, pick_device, pick_precision, train
 from icecore.training.identity import setting_of
 from icecore.training.stored_config import CONFIG
 from icecore.user_code import reraise_user_error
 
 MOST_PARAMETERS = {"cpu": 2**28, "cuda": 2**30}  # per population; AdamW takes 16 bytes per parameter
+START_OF: dict[Half, str] = {"all": "from_run", "body": "body_from", "embeddings": "embeddings_from"}  # of `train`
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Job:
 
     @property
     def seed_steps(self) -> int:
-        return len(self.seeds) * self.cell.of_one_seed.training.steps
+        return len(self.seeds) * self.cell.of_one_seed.steps
 
     @property
     def label(self) -> str:
@@ -91,20 +95,22 @@ def begun_together(runs: Path, precision: str) -> dict[str, list[tuple[int, ...]
 
 
 class RecordIndex:
-    """Index of the records of runs and of their activations."""
+    """Index of the records of runs, of their activations and of their tracks."""
 
     def __init__(self, records: Records) -> None:
-        self.records, self.inside = records, records.beside(INSIDE)
-        self.known, self.analyzed = self.records.by_run(), self.inside.by_run()
+        self.records, self.inside, self.tracks = records, records.beside(INSIDE), records.beside(TRACKS)
+        self.known, self.analyzed, self.tracked = (each.by_run() for each in (self.records, self.inside, self.tracks))
 
     def has(self, cell: Cell, seed: int, precision: str) -> bool:
         run = run_of(cell, seed, precision)
-        return run in self.known and (not cell.is_analyzed or run in self.analyzed)
+        is_analyzed = not cell.is_analyzed or run in self.analyzed
+        return run in self.known and is_analyzed and (cell.tracking is None or run in self.tracked)
 
     def add(self, made: "Measured") -> None:
-        """Append new records. A run retrained to measure activations keeps its first record."""
+        """Append new records. A run retrained to measure more of it keeps its first record."""
         self.records.append(one for one in made.records if one["run"] not in self.known)
         self.inside.append(one for one in made.inside if one["run"] not in self.analyzed)
+        self.tracks.append(one for one in made.tracks if one["run"] not in self.tracked)
 
 
 @dataclass(frozen=True)
@@ -112,19 +118,25 @@ class Measured:
     """Records of a population, one per seed."""
 
     records: list[Record]
-    inside: list[Record]
+    inside: list[Record] = dataclasses.field(default_factory=list)
+    tracks: list[Record] = dataclasses.field(default_factory=list)
 
     @property
     def accuracy(self) -> list[float]:
         return [record["accuracy"] for record in self.records]
 
 
-def measure(population: "Job", runs: TrainedRun) -> Measured:
-    records = list(records_of(runs))
+def measure(population: "Job", run: TrainedRun, runs: Path, device: str, precision: str) -> Measured:
+    """Return the records of a trained population; `runs` has the runs that its cell names."""
+    records, cell = list(records_of(run)), population.cell
     for add in (extras.with_memory, extras.with_text, extras.with_coordinates):
-        records = add(runs, records)
-    analyzed = population.cell.is_analyzed
-    return Measured(records, list(variance.inside_records(runs, records)) if analyzed else [])
+        records = add(run, records)
+    inside = list(variance.inside_records(run, records)) if cell.is_analyzed else []
+    tracks: list[Record] = []
+    if (tracking := cell.tracking) is not None:
+        beside = tracking.beside and finished_run(tracking.beside, population, runs, device, precision)
+        tracks = list(track_records(run, records, tracking.items, beside))
+    return Measured(records, inside, tracks)
 
 
 def parameters_of(cell: Cell) -> int:
@@ -164,9 +176,8 @@ def run_missing(
                 continue
             try:
                 with failing_alone(population.cell.model):
-                    made = measure(
-                        population, train_population(population, runs, device, chosen, progress_of(population))
-                    )
+                    run = train_population(population, runs, device, chosen, progress_of(population))
+                    made = measure(population, run, runs, device, chosen)
             except InputError as error:
                 failures.append(Failure(population.label, str(error)))
                 continue
@@ -181,26 +192,48 @@ def failing_alone(model: Model) -> contextlib.AbstractContextManager[None]:
 
 
 def train_population(
-    population: Job, runs: Path | None, device: str, precision: str, watch: ProgressCallback | None = None
+    population: Job,
+    runs: Path | None,
+    device: str,
+    precision: str,
+    on_progress: ProgressCallback | None = None,
+    sources: Path | None = None,
 ) -> TrainedRun:
-    """Train a job, or resume from its last checkpoint; without `runs`, nothing is saved."""
+    """Train a job, or resume from its last checkpoint; without `runs`, nothing is saved.
+
+    A run that it starts from is under `sources`, by default `runs`, and is trained first if it is not there. Another
+    process may be training it for the same reason: then wait for it.
+    """
     cell = population.cell
-    steps = cell.of_one_seed.training.steps
-    return train(
-        cell.task,
-        cell.model,
-        cell.trainable,
-        population.seeds,
-        preset=cell.preset,
-        out=runs,
-        resume=None,
-        device=device,
-        precision=precision,
-        on_progress=watch,
-        force=population.force,
-        evaluate_every=extras.evaluate_every(cell.task, steps),
-        **cell.training,
-    )
+    start: dict[str, Any] = {}
+    if (origin := cell.origin) is not None:
+        source = finished_run(origin.cell, population, sources or runs, device, precision)
+        start = {START_OF[origin.take]: source, "rescale": origin.rescale}
+    while True:
+        with contextlib.suppress(HeldRun):
+            return train(
+                cell.task,
+                cell.model,
+                cell.trainable,
+                population.seeds,
+                preset=cell.preset,
+                out=runs,
+                resume=None,
+                device=device,
+                precision=precision,
+                on_progress=on_progress,
+                force=population.force,
+                evaluate_every=extras.evaluate_every(cell.task, cell.of_one_seed.steps),
+                snapshots=None if cell.tracking is None or runs is None else cell.tracking.snapshots,
+                **start,
+                **cell.training,
+            )
+        time.sleep(1)
+
+
+def finished_run(cell: Cell, population: Job, runs: Path | None, device: str, precision: str) -> TrainedRun:
+    """Return another cell's run with a job's seeds, trained if it is not there."""
+    return train_population(Job(cell, population.seeds, population.force), runs, device, precision)
 
 
 def records_of(runs: TrainedRun) -> Iterator[Record]:

@@ -9,6 +9,7 @@ from icecore.training import TrainedRun
 
 ITEMS, TOKENS = 2_000, 2**18  # at most, from the training distribution
 TOP = 10  # SOURCE: Table 4
+OF_RUN = ("run", "setting", "seed", "accuracy", "device", "versions", "config")  # what a record takes of the run's own
 
 
 def sample_of(task: Task) -> Batch:
@@ -30,6 +31,5 @@ def variance_of(runs: TrainedRun) -> Iterator[dict[str, dict[str, tuple[float, f
 
 def inside_records(runs: TrainedRun, records: list[Record]) -> Iterator[Record]:
     """Yield one record per seed: the run and its shares of variance."""
-    kept = ("run", "setting", "seed", "accuracy", "device", "versions", "config")
     for record, variance in zip(records, variance_of(runs), strict=True):
-        yield {**{name: record[name] for name in kept}, **origin(), "variance": variance}
+        yield {**{name: record[name] for name in OF_RUN}, **origin(), "variance": variance}

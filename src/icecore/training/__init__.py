@@ -8,10 +8,11 @@ from icecore.training.population import Population, scored_losses
 from icecore.training.precision import Precision, pick_precision
 from icecore.training.progress import Intervals, Progress, ProgressCallback
 from icecore.training.run import TrainedRun, index_of, load, pick_device, require_sound, train, train_config
-from icecore.training.run_folder import RunFolder
+from icecore.training.run_folder import HeldRun, RunFolder
 from icecore.training.training_config import TrainingConfig
 
 __all__ = [
+    "HeldRun",
     "Interrupted",
     "Intervals",
     "Phase",

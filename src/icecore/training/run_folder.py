@@ -43,6 +43,10 @@ MOST_STEP = 2**53  # a float holds it
 FILES = (CONFIG, *COPIES.values(), STARTED_FROM, METRICS, CHECKPOINT, WEIGHTS, RESULT)
 
 
+class HeldRun(InputError):
+    """Another process is training the run."""
+
+
 class RunFolder:
     """Files of one run. All writes are atomic, except that metrics are appended line by line.
 
@@ -83,7 +87,7 @@ class RunFolder:
             raise InputError(f"cannot write {self.path}: {error.strerror or error}; choose another --out") from error
         try:
             if not try_lock(handle):
-                raise InputError(
+                raise HeldRun(
                     f"another process is training the run in {self.path}; wait for it, or choose another --out"
                 )
             try:

@@ -47,8 +47,11 @@ def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
     return found
 
 
-def draw_widths(points: Sequence[Point], title: str) -> "Figure":
-    """Draw a panel per task: medians as lines between neighbouring widths, a dash per seed, the baseline."""
+def draw_widths(points: Sequence[Point], title: str, along: str = "width") -> "Figure":
+    """Draw a panel per task: medians as lines between neighbouring widths, a dash per seed, the baseline.
+
+    `along` names the axis, if it is another size.
+    """
     tasks = list(dict.fromkeys(point.task for point in points))
     widths = sorted({width for point in points for width in point.widths})
     columns = min(2, len(tasks))
@@ -61,10 +64,10 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
         own = {point.line for point in here}
         drawn = [(line, style) for line, style in styles.items() if line in own]
         for index, (line, style) in enumerate(drawn):
-            along = {point.width: point for point in here if point.line == line}
+            by_width = {point.width: point for point in here if point.line == line}
             aside = 1.03 ** (index - (len(drawn) - 1) / 2)  # shifted, so that no line hides another
             places = [width * aside for width in widths]
-            draw_line(panel, places, [along.get(width) for width in widths], label=line, clip_on=False, **style)
+            draw_line(panel, places, [by_width.get(width) for width in widths], label=line, clip_on=False, **style)
         if here[0].baseline is not None:
             panel.axhline(here[0].baseline, color=GREY, linewidth=0.9, linestyle=DOTS, label="baseline")
         ticks_at(panel, widths)
@@ -74,12 +77,12 @@ def draw_widths(points: Sequence[Point], title: str) -> "Figure":
     for panel in panels[len(tasks) :]:
         panel.remove()
     for panel in panels[max(0, len(tasks) - columns) : len(tasks)]:
-        panel.set_xlabel("width", fontsize=8)
+        panel.set_xlabel(along, fontsize=8)
     figure.supylabel("test accuracy, %", fontsize=9)
     return finished(figure, title)
 
 
-def chart_widths(points: Sequence[Point], title: str) -> Chart:
+def chart_widths(points: Sequence[Point], title: str, along: str = "width") -> Chart:
     """Chart the same: a panel per task, a line per body and trainable set."""
     styles, lines = styles_of(points), []
     for task, name in dict.fromkeys((point.task, point.line) for point in points):
@@ -88,4 +91,4 @@ def chart_widths(points: Sequence[Point], title: str) -> Chart:
         dots = tuple(Dot(point.width, point.values, point.runs) for point in own)
         lines.append(Line(name, dots, task, style["color"], style["marker"], style["linestyle"]))
     rules = rules_of((point.task, "baseline", point.baseline) for point in points)
-    return Chart(title, Axis("width", "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines), rules)
+    return Chart(title, Axis(along, "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines), rules)
