@@ -189,9 +189,11 @@ def test_the_best_loss_is_among_all_that_were_measured_before_a_kill_too(text, t
 
 def test_a_loss_of_a_sample_of_the_windows_is_not_the_best_loss(text, monkeypatch):
     monkeypatch.setattr("icecore.training.progress.EVALUATION_SHARE", 1e-9)
-    run = ice.train(Language(str(text), window=8), ice.Transformer(width=8, heads=2), steps=20, batch=4, warmup_steps=1)
+    more = {"steps": 20, "batch": 4, "lr": 3.0, "warmup_steps": 1}  # so fast that the end is not the best
+    run = ice.train(Language(str(text), window=8), ice.Transformer(width=8, heads=2), **more)
     sampled = [row for row in run.metrics if "items" in row]
     assert len(sampled) >= 5
+    assert min(row["test_loss"] for row in sampled) < run.result["loss"]
     assert (run.result["best_loss"], run.result["best_step"]) == (run.result["loss"], [20])
 
 

@@ -1,5 +1,6 @@
 """The playground in a real Chromium computes what icecore computes, and shows what is chosen."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -188,10 +189,23 @@ def test_only_the_right_answer_is_marked_as_right(opened, whole):
     type_prompt(opened, " ".join(task.words(item.prompt)))
     assert opened.run("document.querySelectorAll('.goal.good').length") == 1
     assert "the right answer" in opened.run("document.querySelector('.heads p').textContent")
-    type_prompt(opened, "a 3 b 3 a")  # no test item: a marker has one value
-    note = opened.run("document.querySelector('.heads p').textContent")
+    type_prompt(opened, own_value(opened, whole))
+    assert opened.run("document.querySelectorAll('.goal.most').length") == 1
     assert opened.run("document.querySelectorAll('.goal.good').length") == 0
-    assert "its own answer" in note or "Beside" not in note
+    assert "its own answer" in opened.run("document.querySelector('.heads p').textContent")
+
+
+def own_value(page: Page, run: ice.TrainedRun) -> str:
+    """Return a prompt that is no test item of the page, and whose answer by the run is one of its values."""
+    task = run.config.task
+    known = {item.prompt for item in task.test_items()[:ITEMS]}
+    for one, other in itertools.permutations(range(1, task.values + 1), 2):
+        for asked in "ab":
+            tokens = task.read(f"a {one} b {other} {asked}")
+            found = logits(page, tokens)
+            if tokens not in known and found.index(max(found)) in (one, other):
+                return f"a {one} b {other} {asked}"
+    raise AssertionError("the run never answers with a value of the prompt")
 
 
 def test_the_slider_stays_above_what_it_moves_and_heads_stand_in_rows(opened):
