@@ -87,7 +87,7 @@ export function Sources({ claim, data, library, onLeave }) {
   const cells = sources.filter((source) => !source.analysis);
   return (
     <>
-      {sources.length > 1 && <Cells sources={sources} how={claim.compared} />}
+      {sources.length > 1 && cells.length > 0 && <Cells sources={sources} how={claim.compared} />}
       {analyses.map((source) => <StoredAnalysis key={source.analysis} source={source} inside={data.inside ?? []} onLeave={onLeave} />)}
       {cells.flatMap((source, index) =>
         settingsOf(source, library, data.settings[claim.setting]).map((found) => (
@@ -160,7 +160,7 @@ function Runs({ setting, counted: own, others, curves }) {
   return (
     <>
       <h4>{counted(own.length, "run")}{others.length > 0 ? `, and ${others.length} that ${others.length === 1 ? "is" : "are"} not counted` : ""}</h4>
-      <DataTable title={`${setting.label}, runs`} caption="" headings={headings} rows={rows} sides={sides} cards />
+      <DataTable title={`${setting.label}, runs`} caption="" headings={headings} rows={rows} sides={sides} cards="named" />
       {commands.length > 0 && (
         <>
           <h4>Commands</h4>
