@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test assault lint format readme page page-check clean
+.PHONY: demo test assault lint format readme docs page page-check clean
 
 demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
@@ -26,6 +26,10 @@ format: .venv/installed ## fix what lint can fix itself
 readme: .venv/installed ## tables and numbers of results in README and docs, from results/
 	$(BIN)/python -m icecore.paper.documents README.md docs/*.md
 
+docs: .venv/installed ## the site from docs/, into build/site; a warning is an error
+	$(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --doctree-dir build/doctrees docs build/site
+	@echo "build/site/index.html"
+
 page: ## the script and style of the page, from web/; needs node and npm, which users do not
 	cd web && npm ci && npm run build
 
@@ -33,7 +37,7 @@ page-check: ## whether the checked-in script and style are what web/ builds, byt
 	cd web && npm ci && npm run check
 
 clean: ## remove the environment and caches, keep runs
-	rm -rf .venv .pytest_cache .ruff_cache
+	rm -rf .venv .pytest_cache .ruff_cache build
 
 .venv/installed: pyproject.toml constraints.txt
 	@echo "installing into .venv (a minute or two)"

@@ -74,7 +74,7 @@ def test_escapes_in_arguments_are_text(capsys, arguments):
 
 def test_escapes_in_a_table_are_text_in_every_format():
     table = Table(ESCAPES, ("a", ESCAPES), [("x|y", f"{ESCAPES}\nnext")])
-    for text in (table.markdown(), table._repr_markdown_(), table.csv()):
+    for text in (table.markdown(), table._repr_html_(), table.csv()):
         assert not CONTROLS & set(map(ord, text))
         assert "\\x1b[2J" in text
     assert table.markdown().count("\n") == 2, "a line break in a cell ends no row"

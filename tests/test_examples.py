@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import MODEL, SHORT, TASK
 
 import icecore as ice
+from icecore.cli import main
 from icecore.tasks import Batch, ModularAddition
 
 ROOT = Path(__file__).parents[1]
@@ -53,3 +55,31 @@ def test_what_is_pooled_with_the_answer_is_told_apart_from_what_is_without():
     own = ice.analysis.explained(ice.analysis.moments_of(model, runs.parameters(0), task.test_set())["final"])
     assert shares["final, directions, read"] == pytest.approx(100 * own.directions)
     assert shares["final, directions, answered"] < shares["final, directions, read"] < 100  # one more position differs
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A run and the folder of its export."""
+    folder = tmp_path_factory.mktemp("exported")
+    run = ice.train(TASK, MODEL, out=folder / "runs", **SHORT)
+    assert main(["export", str(run.path), str(folder / "gpt2")]) == 0
+    return run, str(folder / "gpt2")
+
+
+def test_the_heads_of_the_lens_example_are_those_of_analyze(exported):
+    run, _ = exported
+    example = runpy.run_path(str(ROOT / "examples" / "lens.py"))
+    batch = TASK.test_set()[: example["ITEMS"]]
+    values = MODEL.trace(run.parameters(0), batch.tokens)
+    found = example["query_to_value"](TASK, batch, [values[f"block{layer}.attention"] for layer in range(2)])
+    assert found.shape == (2, 4)
+    analyzed = ice.analyze(run, "attention", items=len(batch)).numbers["attention"]["trained"]["query_to_value"]
+    assert found.flatten().tolist() == pytest.approx([score for layer in analyzed for score in layer], abs=1e-6)
+
+
+@pytest.mark.parametrize(("library", "extra"), [("transformer_lens", "lens"), ("nnsight", "nnsight")])
+def test_other_libraries_find_the_same_heads(exported, library, extra):
+    pytest.importorskip(library, reason=f"needs the extra {extra}")
+    run, folder = exported
+    found = runpy.run_path(str(ROOT / "examples" / "lens.py"))["main"](str(run.path), folder)
+    assert torch.allclose(found[library].double(), found["icecore"], atol=1e-6)

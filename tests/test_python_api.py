@@ -106,7 +106,9 @@ def test_a_task_of_a_notebook_is_compared_without_a_folder(tmp_path, monkeypatch
     alone = ice.train(task, MODEL, seeds=2, **training)
     assert found[0].values == tuple(sorted(100 * value for value in alone.accuracy))
     assert found.table().headings == ("width", "16")
-    assert found._repr_markdown_().startswith("| width | 16 |")
+    baseline = 100 * max(task.baselines().values())
+    assert found.table().notes == (f"of-a-notebook: a rule that needs no learning gets {baseline:.1f} %",)
+    assert found._repr_html_() == found.table()._repr_html_()
     assert isinstance(found.plot(), Figure)
     with pytest.raises(InputError, match=r"^a saved run must be able to load OfANotebook: .*out=None$"):
         ice.compare(task, MODEL, ["embeddings", "all"], seeds=1, out=tmp_path, **training)
@@ -181,10 +183,11 @@ def test_a_notebook_shows_progress_and_nothing_else_does(monkeypatch, capsys):
     began = time.monotonic()
     ice.train(TASK, MODEL, **SHORT)
     assert time.monotonic() - began < 60
-    assert shown[-2].startswith("needle: step 12 of 12, loss ")
-    assert shown[-1].startswith("needle: done in ")
+    name = "needle, transformer of width 16, embeddings trained"
+    assert shown[-2].startswith(f"{name}: step 12 of 12, loss ")
+    assert shown[-1].startswith(f"{name}: done in ")
     ice.train(TASK, MODEL, on_progress=lambda _: None, **SHORT)
-    assert sum(line.startswith("needle: done") for line in shown) == 1, "a callback of one's own replaces it"
+    assert sum(line.startswith(f"{name}: done") for line in shown) == 1, "a callback of one's own replaces it"
 
 
 def test_a_notebook_completes_the_public_names():

@@ -1,7 +1,8 @@
-"""Commands and code of the README run, and the demo ends in its table, its JSON and its picture."""
+"""Commands and code of the README and the guides run, and the demo ends in its table, its JSON and its picture."""
 
 import contextlib
 import functools
+import itertools
 import json
 import re
 import shlex
@@ -9,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from made_small import made_small
 
 import icecore as ice
 from icecore.cli import main
@@ -21,37 +23,38 @@ from icecore.training import config_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+NAMES = ("tutorial", "own-task", "own-body", "own-measurement", "cluster", "ladder", "rank", "lens")
+GUIDES = [(ROOT / f"docs/{name}.md").read_text() for name in NAMES]
+FILE = re.compile(r"# (my_\w+\.py)\n")  # the first line of code that a guide keeps in a file
+
+
+def python_in(document: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", document, re.DOTALL)
 
 
 def test_the_python_snippet_runs(tmp_path, monkeypatch):
     (tmp_path / "results").symlink_to(ROOT / "results")
     monkeypatch.chdir(tmp_path)
-    (snippet,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (snippet,) = python_in(README)
     names: dict = {}
-    shorter = {
-        "steps=650": "steps=3",
-        "warmup_steps=50": "warmup_steps=1",
-        "steps=100": "steps=3",
-        "warmup_steps=10": "warmup_steps=1",
-    }
-    for text, short in shorter.items():
-        assert text in snippet
-        snippet = snippet.replace(text, short)
-    exec(snippet, names)
+    exec(made_small(snippet), names)
     assert len(names["runs"].accuracy) == 3
     assert names["values"]["block1.attention"].shape == (300, 4, 9, 9)
     assert names["kept"].accuracy == pytest.approx([0.94775] * 3)
     assert ice.analysis.explained(names["moments"]["block1.stream"], 10).directions > 0.5
     assert len(names["runs"].predict("a 1 b 2 b")) == 3
     last = names["points"][-1]
-    assert (last.line, last.width, len(last.values)) == ("Random", 32, 2)
+    assert (last.line, last.width, len(last.values)) == ("Random", 8, 2)
 
 
-COMMANDS = [
-    command.removeprefix("icecore ").strip()
-    for line in re.findall(r"^icecore .*$", README, re.MULTILINE)
-    for command in line.partition("#")[0].split(" · ")
-]
+COMMANDS = list(
+    dict.fromkeys(
+        command.removeprefix("icecore ").strip()
+        for document in (README, *GUIDES)
+        for line in re.findall(r"^icecore .*$", document, re.MULTILINE)
+        for command in line.partition("#")[0].split(" · ")
+    )
+)
 # What makes a command small; the last of two equal flags counts.
 SMALLER = {
     "train": "--width 16 --steps 2 --batch 4 --seeds 2 --out runs",
@@ -74,6 +77,9 @@ def workspace(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("workspace")
     for name in ("results", "examples"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("weights"))
+    for code in itertools.chain(*map(python_in, GUIDES)):
+        if name := FILE.match(code):
+            (folder / name[1]).write_text(code)
     with contextlib.chdir(folder):
         assert main(["prepare", "stories"]) == 0
         for name, task in (*RUNS.items(), ("runs", RUNS["RUN"])):
@@ -82,7 +88,7 @@ def workspace(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
+def test_every_command_of_the_readme_and_the_guides_runs(command, workspace, monkeypatch):
     monkeypatch.chdir(workspace)
     (run,), (text_run,) = (list((workspace / name).glob("*/*")) for name in RUNS)
     words = [*shlex.split(command.replace("...", "")), *shlex.split(SMALLER.get(command.split()[0], ""))]
@@ -105,10 +111,19 @@ def test_every_command_of_the_readme_runs(command, workspace, monkeypatch):
         thaw = ["--from", str(run), "--trainable", "all", *SMALLER["train"].split(), "--out", "thawed"]
         assert main(["train", "needle", *thaw]) == 0
         places["RUN"] = next((workspace / "thawed").glob("*/*"))
+    if words == ["playground", "--out", "page.html"]:  # its own runs take minutes
+        short = {task: {**settings, "steps": 2, "warmup_steps": 1} for task, settings in demo.played_runs().items()}
+        monkeypatch.setattr(demo, "played_runs", lambda: short)
     if words[0] == "bench":  # the paper's batches take seconds a step
         monkeypatch.setattr("icecore.bench.train.config_of", functools.partial(config_of, batch=16))
         monkeypatch.setattr("icecore.bench.language.config_of", functools.partial(config_of, batch=1))
     assert main([str(places.get(word, word)) for word in words]) == 0
+
+
+@pytest.mark.parametrize("code", [code for guide in GUIDES for code in python_in(guide) if not FILE.match(code)])
+def test_code_of_the_guides_runs(code, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    exec(made_small(code), {})
 
 
 def interrupt(*_arguments: object, **_settings: object) -> None:

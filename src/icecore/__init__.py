@@ -31,7 +31,8 @@ if TYPE_CHECKING:
         Transformer,
     )
     from icecore.models.engines import Engine
-    from icecore.reporting.comparison import compare
+    from icecore.reporting.comparison import Comparison, compare
+    from icecore.reporting.findings import Findings, analyze, track
     from icecore.tasks import Batch, Item, Task
     from icecore.training import Phase, TrainedRun, load, train
 
@@ -42,7 +43,8 @@ HOME = {
     "Engine": "models.engines",
     **dict.fromkeys(("Batch", "Item", "Task"), "tasks"),
     **dict.fromkeys(("Phase", "TrainedRun", "load", "train"), "training"),
-    "compare": "reporting.comparison",
+    **dict.fromkeys(("Comparison", "compare"), "reporting.comparison"),
+    **dict.fromkeys(("Findings", "analyze", "track"), "reporting.findings"),
     "InputError": "errors",
 }
 PACKAGES = ("analysis", "constructions", "models", "tasks", "training")
@@ -51,8 +53,10 @@ __all__ = [
     "GRU",
     "LSTM",
     "Batch",
+    "Comparison",
     "DeltaNet",
     "Engine",
+    "Findings",
     "InputError",
     "Item",
     "LinearAttention",
@@ -66,11 +70,13 @@ __all__ = [
     "TrainedRun",
     "Transformer",
     "analysis",
+    "analyze",
     "compare",
     "constructions",
     "load",
     "models",
     "tasks",
+    "track",
     "train",
     "training",
 ]

@@ -1,5 +1,7 @@
 """Colours, lines of medians, and finishing and writing of figures."""
 
+import functools
+import io
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -25,6 +27,7 @@ TRAINED_STYLES = {
     "E_token & U": {"marker": "D", "linestyle": "-."},
 }
 DOTS, DASHES = (0, (1, 2)), (0, (5, 3))
+SCREEN_DPI = 110
 LADDER = "seeds"  # marks the dashes of single seeds
 INCHES_PER_LETTER, INCHES_PER_HANDLE = 0.062, 0.6  # of a legend in 8 points
 
@@ -37,9 +40,19 @@ class Seeds(Protocol):
 
 
 def new_figure(width: float, height: float) -> "Figure":
+    return figure_type()(figsize=(width, height), layout="constrained")
+
+
+@functools.cache
+def figure_type() -> "type[Figure]":
+    """Return matplotlib's figure that notebooks show as a picture: without pyplot, they show only its size."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            return as_png(self)
+
+    return ShownFigure
 
 
 def draw_line(
@@ -138,6 +151,14 @@ def write(figure: "Figure", paths: Sequence[Path]) -> None:
     for path in paths:
         with replacing(path) as temporary:
             figure.savefig(temporary, dpi=200, format=path.suffix[1:].lower())
+
+
+def as_png(figure: "Figure") -> bytes:
+    """Return a figure as a picture for a screen."""
+    show_plainly(figure)
+    stream = io.BytesIO()
+    figure.savefig(stream, dpi=SCREEN_DPI, format="png")
+    return stream.getvalue()
 
 
 def show_plainly(figure: "Figure") -> None:

@@ -42,6 +42,7 @@ def components(embedding: Float[Tensor, "number width"], count: int = 4) -> Floa
 
 
 def circles(embedding: Float[Tensor, "number width"]) -> Circles:
+    """Return how circular the embeddings are, and their frequencies."""
     each = tuple(map(circularity, components(embedding).T))
     spectrum = fourier_spectrum(embedding)
     order = sorted(range(len(spectrum)), key=lambda index: -spectrum[index])

@@ -40,6 +40,7 @@ class Subspace:
 
 
 def basis_of(kind: Basis, count: int, moments: Moments, untrained: Moments) -> Float[Tensor, "width {count}"]:
+    """Return so many directions: of largest variance, neurons, random, or of the untrained network."""
     if kind == "neurons":
         return moments.neurons(count)
     if kind == "random":

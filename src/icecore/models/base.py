@@ -194,6 +194,7 @@ def traced(
 
 
 def device_of(parameters: Parameters) -> torch.device:
+    """Return where the parameters are."""
     return next(iter(parameters.values())).device
 
 
@@ -211,6 +212,7 @@ def settings_of_model(model_class: type[Model]) -> list[str]:
 
 
 def model_fields(model_class: type[Model]) -> list[dataclasses.Field]:
+    """Return the fields that the constructor takes."""
     return [field for field in dataclasses.fields(cast(Any, model_class)) if field.init]
 
 

@@ -29,9 +29,11 @@ def results_table(name: str, results: Path) -> str:
     """Return a table or figure, its number of seeds, and the reasons for differences from the paper."""
     claims = claims_of([name], "paper", "released", Records(results))
     seeds = seeds_of(claims)
-    text = {"": "Nothing is measured so far. ", "1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
+    if not seeds:
+        return "Nothing is measured so far."
+    text = {"1": "One seed each. "}.get(seeds, f"Medians of {seeds} seeds. ")
     missing = sum(claim.n == 0 for claim in claims)
-    if seeds and missing:
+    if missing:
         text += f"{len(claims) - missing} of the {len(claims)} cells are measured so far, the others have a dash. "
     differences = [
         f"- {claim.cell}: {claim.remarks or unexplained(claim.n)}." for claim in claims if claim.verdict == "differs"

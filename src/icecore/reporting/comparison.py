@@ -3,6 +3,7 @@
 import functools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,11 @@ class Comparison(list[Point]):
         self.cells, self.seeds = cells, seeds
 
     def table(self) -> Table:
-        """Return medians in %, a row per line and a column per width."""
-        return table_of(self.cells, self, self.seeds)
+        """Return medians in %, a row per line and a column per width, with the baselines below."""
+        known = {point.task: point.baseline for point in self if point.baseline is not None}
+        notes = tuple(f"{task}: a rule that needs no learning gets {value:.1f} %" for task, value in known.items())
+        title = f"In %, median of {seeds_in_words(len(numbered(self.seeds)))} (min to max)"
+        return replace(table_of(self.cells, self, self.seeds, title), notes=notes)
 
     def plot(self) -> "Figure":
         """Draw accuracy against width."""
@@ -46,8 +50,8 @@ class Comparison(list[Point]):
     def __repr__(self) -> str:
         return f"Comparison({'; '.join(map(in_short, self))})"
 
-    def _repr_markdown_(self) -> str:
-        return self.table().markdown()
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
 
 
 def in_short(point: Point) -> str:

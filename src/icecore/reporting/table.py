@@ -31,10 +31,6 @@ class Table:
         lines = (self.headings, ("---",) * len(self.headings), *self.rows)
         return "\n".join(f"| {' | '.join(map(in_markdown, line))} |" for line in lines)
 
-    def _repr_markdown_(self) -> str:
-        """Show the table in a notebook."""
-        return f"**{printable(self.title)}**\n\n{self.markdown()}" if self.title else self.markdown()
-
     def csv(self) -> str:
         """Return the table as comma-separated values with its headings first."""
         stream = io.StringIO()
@@ -50,6 +46,10 @@ class Table:
         caption = f"<caption>{escaped(self.title)}</caption>" if self.title else ""
         notes = "".join(f"<p>{escaped(note)}</p>" for note in self.notes)
         return f"<table>{caption}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>{notes}"
+
+    def _repr_html_(self) -> str:
+        """Show the table in a notebook, which justifies cells to the right."""
+        return self.html().replace('class="left"', 'style="text-align: left"')
 
     def records(self) -> list[Mapping[str, str]]:
         """Return each row by heading."""

@@ -83,4 +83,5 @@ def result_of(config: RunConfig, population: Population, device: torch.device) -
 
 
 def device_name(device: torch.device) -> str:
+    """Return a device in words, as records name it."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"

@@ -11,6 +11,8 @@ from icecore.models import Model
 
 
 class Precision(StrEnum):
+    """Precision of the body's weights and activations."""
+
     fp32 = "fp32"
     tf32 = "tf32"  # matrix products round their inputs to 10 bits of mantissa
     bf16 = "bf16"  # the body's weights and activations have 7 bits; the unembedding computes in tf32

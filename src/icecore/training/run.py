@@ -33,6 +33,7 @@ from icecore.training.run_folder import RunFolder
 from icecore.training.snapshots import require_room, snapshot_steps, snapshots_in
 from icecore.training.stored_config import texts_of
 from icecore.training.stream import batch_sizes
+from icecore.training.summary import in_html, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,13 +50,13 @@ class TrainedRun:
     path: Path | None = None
 
     def __repr__(self) -> str:
-        config, seeds = self.config, len(self.config.seeds)
-        trained = ", then ".join(phase.trainable for phase in config.phases)
+        seeds = len(self.config.seeds)
         accuracy = ", ".join(f"{value:.3f}" for value in self.accuracy[:5]) + (", ..." if seeds > 5 else "")
-        return (
-            f"TrainedRun({config.task.name}, {config.model.name} of width {config.model.width}, {trained} trained, "
-            f"{seeds} seed{'s' * (seeds > 1)}: accuracy {accuracy})"
-        )
+        return f"TrainedRun({title_of(self.config)}, {seeds} seed{'s' * (seeds > 1)}: accuracy {accuracy})"
+
+    def _repr_html_(self) -> str:
+        """Show the run in a notebook."""
+        return in_html(self)
 
     @property
     def accuracy(self) -> list[float]:
@@ -186,7 +187,7 @@ def train(
     chosen = snapshot_steps(config, snapshots)
     intervals = Intervals.of(config.steps, log_every, evaluate_every, checkpoint_every, checkpoint_minutes, chosen)
     by_name = named_probes(probes)
-    with notebook_progress(task.name) if on_progress is None else contextlib.nullcontext(on_progress) as report:
+    with notebook_progress(title_of(config)) if on_progress is None else contextlib.nullcontext(on_progress) as report:
         return train_config(
             config, where, intervals, out, resume, overwrite, with_body, report, accumulate, by_name, force
         )
