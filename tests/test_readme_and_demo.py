@@ -95,6 +95,8 @@ def test_every_command_of_the_readme_and_the_guides_runs(command, workspace, mon
     if "--phases" in words:  # it has the steps of each phase
         words[words.index("--phases") + 1] = "embeddings:1,all:1"
         del words[words.index("--steps") : words.index("--steps") + 2]
+    if "--embedding-rank" in words:  # below the small width
+        words += ["--embedding-rank", "4"]
     if "profile" in words:
         words = words[: words.index("--seconds")]
     if words[0] == "reproduce" and "--list" in words:
