@@ -224,7 +224,8 @@ def test_table_5_is_of_four_layers():
         model = {"name": "transformer", "settings": {"init": "released", "width": 512, "layers": layers}}
         task = {"name": "language", "settings": {"digest": "a"}}
         shares = {"embedding": (share, share)}
-        return {"config": {"task": task, "model": model, "trainable": "all"}, "variance": {"read": shares}}
+        config = {"task": task, "model": model, "trainable": "all"}
+        return {"run": "a", "seed": 0, "config": config, "variance": {"read": shares}}
 
     evidence = Evidence(Records(Path("nowhere")))
     object.__setattr__(evidence, "all_inside", [run(4, 0.3), run(2, 0.9), run(2, 0.9)])

@@ -198,6 +198,7 @@ def test_only_the_right_answer_is_marked_as_right(opened, whole):
 def own_value(page: Page, run: ice.TrainedRun) -> str:
     """Return a prompt that is no test item of the page, and whose answer by the run is one of its values."""
     task = run.config.task
+    assert isinstance(task, ice.tasks.Needle)
     known = {item.prompt for item in task.test_items()[:ITEMS]}
     for one, other in itertools.permutations(range(1, task.values + 1), 2):
         for asked in "ab":
