@@ -34,6 +34,17 @@ def test_a_plot_by_hand():
     ]
 
 
+def test_plots_of_several_numbers_may_share_their_steps():
+    late = Plot("accuracy", [2, 3], [0, 1], [0, 1], [0, 1], span=(1, 3))
+    assert plot_lines(late, width=12, height=3) == [
+        "accuracy",
+        "  1 ┤      ●●",
+        "0.5 ┤",
+        "  0 ┤   ●●●",
+        "     1      3",
+    ]
+
+
 def test_the_axis_may_be_logarithmic_and_a_constant_has_a_middle():
     lines = plot_lines(Plot("x", [0, 1], [1e-4, 1.0], [1e-4, 1.0], [1e-4, 1.0], is_log=True), 30, 5)
     assert lines[0] == "x (logarithmic)"

@@ -81,7 +81,7 @@ def test_speed_is_in_three_digits_and_memory_where_there_is_some(tmp_path):
     (tmp_path / "bench/a.json").write_text(json.dumps({"rows": rows}))
     text = "<!-- results of bench/a.json, made by `make readme` --><!-- end of results -->"
     made = filled(text, tmp_path).splitlines()
-    assert made[2] == "|  | ours | lower bound | share | reference | user's loop | GFLOP | peak GB |"
+    assert made[2] == "|  | ours, ms | lower bound, ms | share | reference, ms | user's loop, ms | GFLOP | peak GB |"
     assert (
         made[4] == "| needle, Normal 16, 2 seeds | 0.123 | 0.0401 | 32% | 77.2 (625x) | 1,234 (10,000x) | 2.0 | 2.5 |"
     )

@@ -51,7 +51,8 @@ def test_points_of_a_figure_are_percentages_beside_the_best_rule(tmp_path):
     baselines = {"baselines": {"a rule": 0.2, "a better one": 0.3}}
     Records(tmp_path).append(record_of(cell, seed, value) | baselines for seed, value in enumerate((0.5, 0.25)))
     (point,) = all_widths(evidence_of(Records(tmp_path)))
-    assert (point.line, point.width, point.values, point.baseline) == ("Random", 16, (25.0, 50.0), 30.0)
+    assert (point.line, point.width, point.values, point.baseline) == ("Random", 16, (50.0, 25.0), 30.0)
+    assert point.seeds == (0, 1)
 
 
 def test_figure_6_is_kl_against_the_targets_width():

@@ -187,6 +187,16 @@ def test_the_best_loss_is_among_all_that_were_measured_before_a_kill_too(text, t
     assert (again.result["best_loss"], again.result["best_step"]) == ([best], [step])
 
 
+def test_a_loss_of_a_sample_of_the_windows_is_not_the_best_loss(text, monkeypatch):
+    monkeypatch.setattr("icecore.training.progress.EVALUATION_SHARE", 1e-9)
+    more = {"steps": 20, "batch": 4, "lr": 3.0, "warmup_steps": 1}  # so fast that the end is not the best
+    run = ice.train(Language(str(text), window=8), ice.Transformer(width=8, heads=2), **more)
+    sampled = [row for row in run.metrics if "items" in row]
+    assert len(sampled) >= 5
+    assert min(row["test_loss"] for row in sampled) < run.result["loss"]
+    assert (run.result["best_loss"], run.result["best_step"]) == (run.result["loss"], [20])
+
+
 def test_a_point_of_figure_4_is_the_best_loss(text, tmp_path):
     cell = cells_on(text)[0]
     config = cell.config((0,), "bf16")
@@ -214,7 +224,8 @@ def test_table_5_is_of_four_layers():
         model = {"name": "transformer", "settings": {"init": "released", "width": 512, "layers": layers}}
         task = {"name": "language", "settings": {"digest": "a"}}
         shares = {"embedding": (share, share)}
-        return {"config": {"task": task, "model": model, "trainable": "all"}, "variance": {"read": shares}}
+        config = {"task": task, "model": model, "trainable": "all"}
+        return {"run": "a", "seed": 0, "config": config, "variance": {"read": shares}}
 
     evidence = Evidence(Records(Path("nowhere")))
     object.__setattr__(evidence, "all_inside", [run(4, 0.3), run(2, 0.9), run(2, 0.9)])

@@ -239,7 +239,8 @@ def test_recorded_bits_are_shared_among_all_parameters(tmp_path):
 @pytest.mark.parametrize(("factor", "verdict"), [(1.19, "reproduced"), (1.21, "differs"), (0.79, "differs")])
 def test_a_ratio_has_the_seeds_of_the_fewer_and_two_tenths_of_room(factor, verdict):
     def runs(bits_a_parameter: float, count: int) -> list[dict[str, Any]]:
-        return [{"capacity": {"accuracy_bits_per_trained": bits_a_parameter}}] * count
+        capacity = {"accuracy_bits_per_trained": bits_a_parameter}
+        return [{"run": "a", "seed": seed, "capacity": capacity} for seed in range(count)]
 
     papers = PRINTED["Normal"][3] / PRINTED["Random"][3]
     claim = ratio_claim({"Normal": runs(factor * papers, 3), "Random": runs(1.0, 2)}, "paper")

@@ -22,16 +22,18 @@ from icecore.cli import main
 from icecore.page.document import STATIC, as_script, clean, page_html, static
 from icecore.page.files import plain_tables
 from icecore.page.own import own_part
-from icecore.page.paper_part import heading_of, paper_settings, scales_of, setting_named
+from icecore.page.paper_part import paper_settings, scales_of
 from icecore.page.report import Options, report_data
 from icecore.page.runs import Library, Setting
 from icecore.page.sources import sources_of
 from icecore.paper import EXPERIMENTS, FIGURES, claims_of, evidence_of
+from icecore.paper.experiment import Experiment
 from icecore.paper.settings import remembered_settings
 from icecore.reporting.curves import series_of
 from icecore.reporting.inside import ANALYSES
 from icecore.reporting.table import Table
 from icecore.store import Records
+from icecore.store.records import key_of
 from icecore.tasks.lazy import strongest_lazy_rule
 
 WEB = Path(__file__).parents[1] / "web"
@@ -187,6 +189,16 @@ def test_a_run_in_a_record_and_in_a_folder_counts_once(tmp_path):
     assert [each["seed"] for each in library.settings[setting].runs] == [4, 5]
 
 
+def test_a_recorded_curve_is_shown_until_a_folder_has_more(tmp_path):
+    library = Library(10)
+    config, result = config_of(32, 1e-3, 4), result_of(32, 4)
+    library.add_records([synthetic_record(config, result) | {"curve": {"steps": [5, 10], "accuracy": [0.25, 0.5]}}])
+    ((setting, known),) = library.settings.items()
+    assert library.curves[known.runs[0]["curve"][0]]["accuracy"]["values"] == [[0.25, 0.5]]
+    library.add_folder(write_run(tmp_path, config, result))
+    assert "loss" in library.curves[library.settings[setting].runs[0]["curve"][0]]
+
+
 def test_precisions_are_never_mixed():
     library = Library(10)
     for seed, precision in ((0, "fp32"), (1, "fp32"), (1, "bf16"), (2, "bf16"), (3, "bf16")):
@@ -195,8 +207,22 @@ def test_precisions_are_never_mixed():
     ((_, setting),) = library.settings.items()
     assert len(setting.runs) == 5
     (group,) = own_part(library.settings)
-    assert group["cells"][0]["values"] == [pytest.approx(10.0), pytest.approx(20.0), pytest.approx(30.0)]
+    (source,) = group["cells"][0]["sources"]
+    assert source["values"] == [pytest.approx(10.0), pytest.approx(20.0), pytest.approx(30.0)]
+    assert [run.partition("/")[2] for run in source["runs"]] == ["1", "2", "3"]
     assert group["cells"][0]["baseline"] == 25.0
+
+
+def test_points_keep_the_seeds_of_their_values(tmp_path):
+    library = Library(10)
+    for width in (16, 32):
+        for seed in (3, 7):
+            library.add_folder(write_run(tmp_path, config_of(width, 1e-3, seed), result_of(width, seed)))
+    (group,) = own_part(library.settings)
+    dots = [dot for line in group["charts"][0]["lines"] for dot in line["dots"]]
+    assert [[run.partition("/")[2] for run in dot["runs"]] for dot in dots] == [["3", "7"], ["3", "7"]]
+    expected = {width: [100 * result_of(width, seed)["accuracy"][0] for seed in (3, 7)] for width in (16, 32)}
+    assert {dot["x"]: list(dot["values"]) for dot in dots} == expected
 
 
 def test_cells_that_share_a_place_are_told_apart_by_what_differs():
@@ -228,19 +254,42 @@ def test_labels_of_settings_are_those_of_the_papers_cells():
     assert Setting(two).label == "needle, Random, then Normal, gru"
 
 
-def test_claims_find_the_setting_of_their_cell():
-    settings = {"memorization, Random 128": "a", "memorization, Normal 128": "b", "needle, Random 16": "c"}
-    assert setting_named("Random 128, bits per parameter", settings) == "a"
-    assert setting_named("memorization, Normal 128", settings) == "b"
-    assert setting_named("needle, Random 16, PC Emb", settings) == "c"
-    assert setting_named("needle, Random 160", settings) == ""
-    assert setting_named("Random over Normal", settings) == ""
-    assert [heading_of(name) for name in ("table1", "fig7", "text", "my_own")] == [
-        "Table 1",
-        "Figure 7",
-        "Text",
-        "My own",
-    ]
+def test_every_number_names_the_runs_behind_it():
+    """Those of parameter counts need none; what is measured inside a run names the stored analysis."""
+    evidence = evidence_of(Records(RESULTS), "paper", "released")
+    recorded = {key_of(run): run for run in Records(RESULTS).by_run().values()}
+    analyses = {path.stem for path in (RESULTS / "analyses").iterdir()}
+    for name, experiment in EXPERIMENTS.items():
+        for claim in experiment.claims_of(evidence) if name != "table6" else ():
+            assert claim.sources or claim.ours is None, claim.cell
+            for source in claim.sources:
+                assert source.analysis in analyses or len(source.runs) == len(source.values), claim.cell
+                assert recorded.keys() >= set(source.runs)
+            if name in ("table1", "fig7"):
+                assert claim.values == tuple(100 * recorded[run]["accuracy"] for run in claim.sources[0].runs) + tuple(
+                    100 * recorded[run]["accuracy"] for source in claim.sources[1:] for run in source.runs
+                )
+
+
+def test_data_seeds_count_the_same_in_every_table():
+    evidence = evidence_of(Records(RESULTS), "paper", "released")
+    first, second = (
+        {claim.setting: claim for claim in EXPERIMENTS[name].claims_of(evidence) if claim.values}
+        for name in ("table1", "fig7")
+    )
+    drawn = {(point.task, point.line, point.width): point for point in FIGURES["fig7"][1].points(evidence)}
+    both = first.keys() & second.keys()
+    assert any(len(first[setting].sources) > 1 for setting in both)
+    for setting in both:
+        assert first[setting].values == second[setting].values
+        assert first[setting].by_data_seed == second[setting].by_data_seed
+    (claim,) = [one for one in second.values() if one.cell == "needle, Normal 1024"]
+    assert drawn["needle", "Normal", 1024].values == claim.values
+
+
+def test_headings_of_experiments():
+    headings = {name: Experiment(name, "").heading for name in ("table1", "fig7", "text", "my_own")}
+    assert headings == {"table1": "Table 1", "fig7": "Figure 7", "text": "Text", "my_own": "My own"}
 
 
 @pytest.fixture
@@ -282,7 +331,8 @@ def test_a_partial_page_has_the_verdicts_of_the_command_line_and_says_what_was_n
     shown = by_name["table1"]["presets"]["released"]["claims"]
     done = [claim for claim in shown if "ours" in claim]
     assert [claim["n"] for claim in done] == [3, 3, 3]
-    assert all(len(data["settings"][claim["setting"]]["runs"]) == 3 for claim in done)
+    known = {key_of(run) for setting in data["settings"].values() for run in setting["runs"]}
+    assert all(known >= set(source["runs"]) and len(source["runs"]) == 3 for one in done for source in one["sources"])
     assert Counter(claim["verdict"] for claim in shown)["not run"] == len(shown) - 3
     (group,) = data["own"]
     assert [(cell["n"], cell["shown"]["ours"]) for cell in group["cells"]] == [(3, "50.0")]
@@ -293,8 +343,9 @@ DRAWN = ("thaw", "transplant")  # cells with their numbers, which need no hover
 
 
 def test_every_figure_has_a_chart_of_its_points():
-    """Points of results only; the rest is drawn."""
+    """Points of results only; the rest is drawn. Every value has its run."""
     evidence = evidence_of(Records(RESULTS), "paper", "released")
+    recorded = set(map(key_of, Records(RESULTS).by_run().values()))
     for name, (_, figure) in FIGURES.items():
         points = figure.points(evidence)
         if not points:
@@ -304,7 +355,10 @@ def test_every_figure_has_a_chart_of_its_points():
             continue
         assert figure.chart is not None, name
         chart = figure.chart(points, figure.title)
-        values = [value for line in chart.lines for dot in line.dots for value in dot.values]
+        dots = [dot for line in chart.lines for dot in line.dots]
+        assert all(len(dot.runs) == len(dot.values) for dot in dots), name
+        assert recorded >= {run for dot in dots for run in dot.runs}
+        values = [value for dot in dots for value in dot.values]
         flat = [each for point in points for each in point.values]
         expected = [value for each in flat for value in (each if isinstance(each, tuple) else (each,))]
         assert sorted(values) == sorted(expected), name

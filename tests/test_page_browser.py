@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from icecore.store import Records
 
 RESULTS = Path(__file__).parents[1] / "results"
 pytestmark = pytest.mark.skipif(chromium() is None, reason="needs Chromium, such as Debian's package chromium")
+DATA_SEEDS = "needle, Normal 1024"  # the cell with several draws of its training data
 NAUGHTY = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'>"
 
 
@@ -105,8 +107,12 @@ def test_every_table_and_figure_has_a_section_below_the_verdicts(results, result
     for experiment in EXPERIMENTS.values():
         if not experiment.missing:
             assert any(heading.endswith(f": {experiment.title}") for heading in headings), experiment.name
-        else:
-            assert any(experiment.missing in text for text in texts(results, "main p"))
+    left = {name: experiment for name, experiment in EXPERIMENTS.items() if experiment.missing}
+    paragraphs = [text for text in texts(results, "main p") if text.startswith("Figure")]
+    assert len(paragraphs) == len(left)
+    assert left["fig5"].missing in paragraphs[2]
+    linked = results.run("[...document.querySelectorAll('main p > a')].map((link) => link.getAttribute('href'))")
+    assert {"#inside-needle-1024-attention-seed0", "#inside-modular-addition-1024"} <= set(linked)
     assert {"Playground", "What is inside", "Speed"} <= set(headings)
     links = results.run("[...document.querySelectorAll('nav a')].map((link) => link.getAttribute('href'))")
     assert len(links) > 20
@@ -128,7 +134,7 @@ def test_the_page_computes_the_shipped_runs(results):
     )
     assert max(results.run(looking_up)) > 70  # % of a head's attention
     for place in range(3):
-        results.run(f"{runs}[{place}].querySelectorAll('.bar button')[1].click()")
+        results.run(f"{runs}[{place}].querySelectorAll('.steps button')[1].click()")
     results.settle()
     assert all("step 0 of" in text for text in texts(results, "details.one-run output"))
     best = {data["task"]["name"]: 100 * max(data["task"]["baselines"].values()) for data in playgrounds()}
@@ -143,6 +149,41 @@ def test_the_tiles_count_the_claims_of_the_command_line(results):
     judged = [claim for claim in claims if claim.tolerance and claim.verdict != "follows"]
     shown = dict(zip(("reproduced", "differs"), map(int, texts(results, ".tile.v-good b, .tile.v-bad b")), strict=True))
     assert shown == {verdict: sum(one.shown_verdict == verdict for one in judged) for verdict in shown}
+
+
+def test_the_first_screen_says_what_holds_and_what_undecided_means(results):
+    names = [name for name, experiment in EXPERIMENTS.items() if experiment.cells is not None]
+    claims = {name: claims_of([name], "paper", "released", Records(RESULTS)) for name in names}
+    (first, *_) = sentences = texts(results, ".findings li")
+    assert 3 <= len(sentences) <= 5
+    random = {claim.cell: claim.ours for claim in claims["table1"] if ", Random 1024" in claim.cell}
+    assert f"solves {sum((ours or 0) >= 99 for ours in random.values())} of {len(random)} tasks" in first
+    assert f"parentheses reaches {random['parentheses, Random 1024']:.1f} %" in first
+    judged = [claim for each in claims.values() for claim in each if claim.tolerance and claim.verdict != "follows"]
+    open_ones = [claim for claim in judged if claim.verdict == "undecided"]
+    few = sum(claim.n < 5 for claim in open_ones)
+    assert f"{len(open_ones)} undecided: {few} have fewer than 5 seeds" in " ".join(texts(results, "main p.small"))
+    tile = int(texts(results, ".tile.v-none b")[0])
+    assert tile == sum(claim.verdict == "not run" for claim in judged)
+    in_table = results.run(
+        "[...document.querySelector('.verdicts').querySelectorAll('td:last-child')]"
+        ".flatMap((cell) => [...cell.textContent.matchAll(/(\\d+) not run/g)].map((found) => +found[1]))"
+    )
+    assert sum(in_table) == tile
+    assert texts(results, ".verdicts caption") == ["The paper", "Beyond the paper"]
+    assert "not in the paper" not in texts(results, ".verdicts")[0]
+
+
+def test_an_address_leads_to_its_part(browser, results_page):
+    browser.resize(1280, 900)
+    for part in ("playground", "speed", "inside-modular-addition-1024"):
+        browser.call("Page.navigate", url="about:blank")
+        browser.call("Page.navigate", url=f"{results_page.resolve().as_uri()}#{part}")
+        browser.wait_for("document.documentElement?.dataset.ready === 'true'")
+        top = f"document.getElementById('{part}').getBoundingClientRect().top"
+        browser.wait_for(f"scrollY > 0 && ({top} < 60 || scrollY + innerHeight >= document.body.scrollHeight - 1)")
+    assert browser.run("document.getElementById('inside-modular-addition-1024').open")
+    assert browser.errors == []
 
 
 def test_a_cell_shows_its_runs_and_their_curves(results):
@@ -160,6 +201,117 @@ def test_a_cell_shows_its_runs_and_their_curves(results):
     results.press("Escape", 27)
     assert not results.run("document.querySelector('dialog').open")
     assert results.run("document.activeElement.ariaLabel").startswith(cell.label)
+
+
+def test_a_dialog_has_the_runs_that_count_and_says_which_do_not(results):
+    (claim,) = [one for one in claims_of(["table1"], "paper", "released", Records(RESULTS)) if one.cell == DATA_SEEDS]
+    click_cell(results, f"{DATA_SEEDS}:")
+    assert f"the median of {claim.n} runs over 4 data seeds" in texts(results, "dialog dd")[0]
+    rows = [row.split("|") for row in dialog_rows(results, "details.cell-runs")]
+    assert len(claim.values) == 8
+    counted = [row for row in rows if not row[1].startswith("no")]
+    assert [float(row[1]) for row in counted] == pytest.approx(claim.values, rel=1e-3)
+    assert [row[-1] for row in counted] == [run.partition("/")[0] for one in claim.sources for run in one.runs]
+    assert [row[1] for row in rows if row not in counted] == ["no: tf32"]
+    assert "← baseline 17.68" in texts(results, "dialog svg text")  # beyond the edge, so that seeds can be told apart
+
+
+def dialog_rows(page: Page, inside: str = "") -> list[str]:
+    return page.run(
+        f"[...document.querySelectorAll('dialog {inside} tbody tr')]"
+        ".map((row) => [...row.children].map((cell) => cell.textContent).join('|'))"
+    )
+
+
+def test_shares_of_variance_show_the_measured_value_of_each_run(results):
+    (claim,) = [
+        one
+        for one in claims_of(["table4"], "paper", "released", Records(RESULTS))
+        if one.cell == "modular-addition, Random 1024, PC Emb"
+    ]
+    click_cell(results, f"{claim.cell}:")
+    rows = [row.split("|") for row in dialog_rows(results)]
+    assert [float(row[1]) for row in rows[: claim.n]] == pytest.approx(claim.values, rel=1e-3)
+    assert all(row[1] == "no: not measured" for row in rows[claim.n :])
+
+
+def test_claims_of_the_text_lead_to_their_runs_or_analyses(results):
+    found = "[...document.querySelectorAll('#paper-results-text ~ div button.link')]"
+    for label, words in (("consistent restarts: needle", "icecore reproduce"), ("linearized far", "icecore reproduce")):
+        results.run(f"{found}.find((each) => each.textContent.startsWith('{label}')).click()")
+        assert any(words in text for text in texts(results, "dialog code")), label
+        results.press("Escape", 27)
+    results.run(f"{found}.find((each) => each.textContent.startsWith('induction head')).click()")
+    assert any(text.startswith("icecore analyze") for text in texts(results, "dialog code"))
+    results.run("document.querySelector('dialog a').click()")
+    results.settle()
+    assert not results.run("document.querySelector('dialog').open")
+    assert results.run("document.getElementById('inside-needle-1024-attention-seed0').open")
+    named = texts(results, "#paper-results-text ~ details code")
+    assert any("analyze" in text for text in named)
+    assert any("reproduce" in text for text in named)
+
+
+# The middle of a dot, of a bar, or of a line without dots.
+POINT = """(() => {
+  const svg = document.querySelector('#paper-results-NAME ~ figure .panel svg');
+  svg.scrollIntoView({ block: 'center', behavior: 'instant' });
+  const dot = svg.querySelector('[aria-label=dot] > *, [aria-label=bar] rect');
+  const box = dot?.getBoundingClientRect();
+  if (box) return [box.left + box.width / 2, box.top + box.height / 2];
+  const line = svg.querySelector('[aria-label=line] path');
+  const { x, y } = line.getPointAtLength(line.getTotalLength() / 2).matrixTransform(line.getScreenCTM());
+  return [x, y];
+})()"""
+
+
+@pytest.mark.parametrize("name", ["table3", "fig4", "fig6", "fig7", "fig8", "init", "bodies"])
+def test_a_click_on_a_point_shows_its_runs(results, name):
+    x, y = results.run(POINT.replace("NAME", name))
+    results.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    results.settle()
+    for kind in ("mousePressed", "mouseReleased"):
+        results.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    results.settle()
+    assert results.run("document.querySelector('dialog').open")
+    recorded = Records(RESULTS).by_run()
+    assert {row.rpartition("|")[2] for row in dialog_rows(results)} <= recorded.keys()
+    assert dialog_rows(results)
+    if name not in ("init", "fig8"):  # whose first point is of another figure, and of a step before the end
+        known = {claim.cell for claim in claims_of([name], "paper", "released", Records(RESULTS))}
+        assert texts(results, "dialog h2")[0] in known
+
+
+def test_the_csv_of_a_figure_has_the_seed_and_the_run_of_each_value(results):
+    recorded = Records(RESULTS).by_run()
+    for name in ("fig7", "init", "bodies"):
+        text = saved(results, f"document.querySelectorAll('#paper-results-{name} ~ figure .tools button')[2]")
+        rows = list(csv.DictReader(io.StringIO(base64.b64decode(text.partition(",")[2]).decode())))
+        assert rows
+        for row in rows:
+            run = recorded[row["run"]]
+            assert (int(row["seed"]), float(row["test accuracy, %"])) == (
+                run["seed"],
+                pytest.approx(100 * run["accuracy"], rel=1e-5),
+            )
+
+
+def test_a_line_looks_the_same_in_legend_plot_and_file_whatever_is_hidden(results):
+    figure = "document.querySelector('#paper-results-fig4 ~ figure')"
+    dash = "(each) => each?.getAttribute('stroke-dasharray')"
+    swatches = f"[...{figure}.querySelectorAll('.legend button svg line')].map({dash})"
+    drawn = f"[...{figure}.querySelectorAll('.panel [aria-label=line]')].map({dash})"
+    rules = results.run(swatches)[-2:]
+    assert len(set(rules)) == 2
+    assert results.run(drawn)[:2] == rules
+    file = base64.b64decode(saved(results, f"{figure}.querySelector('.tools button')").partition(",")[2]).decode()
+    assert all(f'stroke-dasharray="{each}"/><text' in file for each in rules)
+    results.run(f"[...{figure}.querySelectorAll('.legend button')].at(-2).click()")
+    results.settle()
+    assert results.run(drawn)[0] == rules[1]
+    text = saved(results, "document.querySelector('#paper-results-table3 ~ figure .tools button')")
+    legend = base64.b64decode(text.partition(",")[2]).decode().partition(">the paper<")[0].rpartition("<line")[2]
+    assert "stroke-dasharray" not in legend
 
 
 def test_presets_and_seeds_can_be_chosen(results):
@@ -261,12 +413,20 @@ def test_everything_that_can_be_used_has_a_name(results):
     assert sum(role == "button" for role, _ in roles) > 100
     assert [one for one in roles if one[0] in usable and not one[1].strip()] == []
     assert results.run("document.documentElement.lang") == "en"
+    results.run("document.querySelectorAll('main details').forEach((each) => (each.open = true))")
+    results.settle()
+    names = results.run("[...document.querySelectorAll('.tools button')].map((button) => button.ariaLabel)")
+    assert len(names) > 150
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    for figures in ("#playground ~ details figure", "#inside ~ details .heads"):
+        buttons = texts(results, f"{figures} .tools button")
+        assert set(buttons) == {"SVG", "PNG", "CSV"}
 
 
 def test_a_phone_scrolls_in_one_direction(results):
     results.resize(390, 844, is_phone=True)
     assert results.run("document.documentElement.scrollWidth") <= 390
-    assert results.run("document.querySelector('.tiles').getBoundingClientRect().top + scrollY") < 844  # verdicts first
+    assert results.run("document.querySelector('.findings').getBoundingClientRect().bottom + scrollY") < 1_200
     assert not results.run("document.querySelector('nav').checkVisibility()")
     results.run("document.querySelector('.side summary').click()")
     results.settle()
@@ -275,7 +435,10 @@ def test_a_phone_scrolls_in_one_direction(results):
     results.settle()
     assert results.run("document.documentElement.scrollWidth") <= 390
     click_cell(results, "needle, Normal 1024")
+    results.run("document.querySelectorAll('dialog details').forEach((each) => (each.open = true))")
+    results.settle()
     assert results.run("document.querySelector('dialog').scrollWidth") <= 390
+    assert results.run("[...document.querySelectorAll('dialog .wide')].every((each) => each.scrollWidth <= 390)")
 
 
 def test_paper_has_the_tables_without_the_controls(results, tmp_path):
@@ -284,6 +447,12 @@ def test_paper_has_the_tables_without_the_controls(results, tmp_path):
     assert results.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     shown = "[...document.querySelectorAll('.side, .tools')].some((each) => each.getClientRects().length)"
     assert not results.run(shown)
+    results.resize(720, 900)  # as wide as paper: the rules of phones are for screens
+    assert results.run("getComputedStyle(document.querySelector('.verdicts td')).display") == "table-cell"
+    assert "Preset released: settings of the authors' scripts." in texts(results, "main p:not(.no-print)")
+    assert results.run("document.querySelector('.print-only dl').getClientRects().length") == 1
+    bar = "getComputedStyle(document.querySelector('.answer .track span')).printColorAdjust"
+    assert results.run(bar) == "exact"
     assert results.run("[...document.querySelectorAll('.grid')].every((each) => each.getClientRects().length)")
     results.call("Emulation.setEmulatedMedia", media="")
     results.pdf(tmp_path / "page.pdf")

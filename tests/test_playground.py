@@ -16,12 +16,14 @@ from icecore.errors import InputError
 from icecore.models.base import ModelDims, ParameterSpec
 from icecore.models.initializers import Constant, Orthogonal
 from icecore.page.along import equally_far
-from icecore.page.playground import PlaygroundOptions, is_playable, playground_of, require_playable
+from icecore.page.playground import PlaygroundOptions, is_playable, padding_of, playground_of, require_playable
 from icecore.page.regenerate import drawn_again, normal_values
 from icecore.page.report import Options, report_data
 from icecore.page.sources import sources_of
 from icecore.seeding import derive_seed, make_generator
 from icecore.sweeps.demo import PLAYED
+from icecore.training import Population
+from icecore.training.evaluation import evaluate
 
 
 def nothing(*_):
@@ -72,6 +74,12 @@ def test_the_way_ends_where_the_run_ended(whole):
     assert watched["snapshots"][0]["step"] == 0
     assert watched["snapshots"][-1]["step"] == whole.config.steps
     assert watched["snapshots"][-1]["accuracy"] == pytest.approx(whole.accuracy[0], abs=0.01)
+    at_start = Population(
+        whole.config.model, whole.config.dims, (0, 1), "embeddings", torch.device("cpu"), initial=whole.config.initial
+    )
+    before = evaluate(at_start, whole.config.task, whole.config.task.test_set())["accuracy"]
+    assert [each["snapshots"][0]["accuracy"] for each in data["sets"]] == pytest.approx(before)
+    assert all(isinstance(one["accuracy"], float) for each in data["sets"] for one in each["snapshots"])
     assert [each["step"] for each in other["snapshots"]] == [0, whole.config.steps]
     assert data["bodies"] == {}
     halves = np.frombuffer(base64.b64decode(watched["weights"]), dtype=np.float16)
@@ -148,6 +156,9 @@ def test_items_and_words_are_the_tasks(whole):
     assert data["task"]["words"] == [task.words([token])[0] for token in range(task.vocab_size)]
     assert ice.tasks.Parentheses().answer_words([0, 1, 2, 3]) == [" ", "no", "yes", "?"]
     assert set(data["task"]["ends"]) == {item.prompt[-1] for item in items}
+    assert data["task"]["padding"] == [0]
+    assert "test items in the training data: no" in data["task"]["settings"]
+    assert padding_of(ice.tasks.ModularAddition(modulus=7)) == []
 
 
 def test_what_a_page_cannot_compute_is_refused(whole):

@@ -1,5 +1,6 @@
 """The playground in a real Chromium computes what icecore computes, and shows what is chosen."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def test_the_slider_changes_the_picture_and_the_answer(opened, whole):
     opened.press("Home", 36)
     before = shown(opened)
     assert before[2].startswith("step 0 of")
-    assert len(before[0]) == len(after[0]) == whole.config.task.vocab_size
+    assert len(before[0]) == len(after[0]) == whole.config.task.vocab_size - 1  # padding is in no prompt
     assert before[0] != after[0]
     opened.press("ArrowRight", 39)
     between = shown(opened)
@@ -157,6 +158,80 @@ def test_a_typed_prompt_gives_our_answer(opened, whole):
     for text, problem in PROBLEMS.items():
         type_prompt(opened, text)
         assert problem in opened.run("document.querySelector('.problem').textContent")
+        assert opened.run(words) == [word for word, _ in ours]  # the last whole prompt's, and it says so
+        for caption in (".answer caption", ".heads figcaption"):
+            assert "the last whole prompt, “a 3 b 7 a?”" in opened.run(
+                f"document.querySelector('{caption}').textContent"
+            )
+
+
+def test_every_step_shows_its_own_accuracy(opened):
+    data = opened.run("icecore.data.playgrounds[0]")
+    opened.run("document.querySelector('.playground input[type=range]').focus()")
+    opened.press("Home", 36)
+    for one in data["sets"][0]["snapshots"]:
+        assert shown(opened)[2].endswith(f"test accuracy {100 * one['accuracy']:.1f} %")
+        opened.wait_for("document.querySelector('.accuracy').textContent.endsWith('%')")
+        move = "(async () => { const slider = document.querySelector('.playground input[type=range]');"
+        move += "slider.value = (+slider.value + 1) % (+slider.max + 1);"
+        move += "slider.dispatchEvent(new Event('input', { bubbles: true }));"
+        move += "await new Promise((done) => setTimeout(done, 0));"
+        assert (
+            opened.run(f"{move} return document.querySelector('.accuracy').textContent; }})()") == "…"
+        )  # not the last
+    choose(opened, 0, "1")
+    assert "only the untrained and the trained state" in shown(opened)[2]
+
+
+def test_only_the_right_answer_is_marked_as_right(opened, whole):
+    task = whole.config.task
+    item = next(item for item in task.test_items()[:ITEMS] if list(item.prompt).count(item.answer[0]) == 1)
+    type_prompt(opened, " ".join(task.words(item.prompt)))
+    assert opened.run("document.querySelectorAll('.goal.good').length") == 1
+    assert "the right answer" in opened.run("document.querySelector('.heads p').textContent")
+    type_prompt(opened, own_value(opened, whole))
+    assert opened.run("document.querySelectorAll('.goal.most').length") == 1
+    assert opened.run("document.querySelectorAll('.goal.good').length") == 0
+    assert "its own answer" in opened.run("document.querySelector('.heads p').textContent")
+
+
+def own_value(page: Page, run: ice.TrainedRun) -> str:
+    """Return a prompt that is no test item of the page, and whose answer by the run is one of its values."""
+    task = run.config.task
+    assert isinstance(task, ice.tasks.Needle)
+    known = {item.prompt for item in task.test_items()[:ITEMS]}
+    for one, other in itertools.permutations(range(1, task.values + 1), 2):
+        for asked in "ab":
+            tokens = task.read(f"a {one} b {other} {asked}")
+            found = logits(page, tokens)
+            if tokens not in known and found.index(max(found)) in (one, other):
+                return f"a {one} b {other} {asked}"
+    raise AssertionError("the run never answers with a value of the prompt")
+
+
+def test_the_slider_stays_above_what_it_moves_and_heads_stand_in_rows(opened):
+    opened.resize(1280, 600)
+    opened.run("document.querySelector('.answer').scrollIntoView({ block: 'end', behavior: 'instant' })")
+    top = opened.run("document.querySelector('.steps').getBoundingClientRect().top")
+    assert top == pytest.approx(0, abs=1)
+    rows = "[...document.querySelectorAll('.head-row')]"
+    tops = opened.run(f"{rows}.map((row) => [...row.children].map((head) => head.getBoundingClientRect().top))")
+    assert [len(set(row)) for row in tops] == [1] * opened.run("icecore.data.playgrounds[0].model.layers")
+    heights = opened.run("[...document.querySelectorAll('.head-name')].map((name) => name.getClientRects().length)")
+    assert set(heights) == {1}
+
+
+def test_a_run_in_which_everything_trained_has_no_frozen_body(browser, tmp_path):
+    task = ice.tasks.Needle(max_pairs=2, values=5, vocabulary=12, test_size=10)
+    model = ice.Transformer(width=16, init="matched")
+    run = ice.train(task, model, "all", seeds=1, steps=2, batch=4, warmup_steps=1, out=tmp_path, device="cpu")
+    assert run.path is not None
+    data = playground_of(run.path, PlaygroundOptions(snapshots=0), False, lambda _: None)
+    browser.open(page_of(data, tmp_path / "page.html"))
+    text = browser.run("document.querySelector('#page').textContent")
+    assert "Everything trained; there is no frozen body." in text
+    assert "around the body of" not in text
+    assert "drawn here from its seed" not in text
 
 
 def test_the_accuracy_is_that_of_the_test_items(opened, whole):

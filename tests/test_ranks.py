@@ -7,7 +7,7 @@ from made_up import record_of
 
 from icecore.cli import main
 from icecore.paper import EXPERIMENTS, evidence_of
-from icecore.paper.rank import ARMS, RANKS, WIDTHS, Place, places
+from icecore.paper.rank import ARMS, RANKS, WIDTHS, Place, places, points
 from icecore.paper.rank_tables import Curve, outcomes
 from icecore.reporting.ranks import HalfwayRank
 from icecore.store import Records
@@ -96,6 +96,10 @@ def test_recorded_runs_give_ranks_accuracies_and_a_figure(tmp_path, capsys):
             cell = cells[place.name]
             accuracy = 0.2 + 0.8 * logistic(place.rank, 8.0)
             Records(tmp_path).append([record_of(cell, seed, accuracy, "fp32") for seed in range(3)])
+    measured = evidence_of(Records(tmp_path), "laptop")
+    (claim,) = [one for one in EXPERIMENTS["rank"].claims_of(measured) if one.ours is not None]
+    assert [len(source.runs) for source in claim.sources] == [3] * 6
+    assert {point.runs for point in points(measured)} == {source.runs for source in claim.sources}
     flags = ["--scale", "laptop", "--results", str(tmp_path)]
     assert main(["claims", "rank", *flags]) == 0
     said = capsys.readouterr().out

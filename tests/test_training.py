@@ -177,6 +177,20 @@ def test_an_evaluation_tells_how_far_it_is(monkeypatch):
     assert result["accuracy"] == ice.train(TASK, MODEL, evaluate_every=4, **SHORT).accuracy, "measured at its last look"
 
 
+def test_where_all_test_items_take_too_long_a_curve_has_points_of_a_sample(monkeypatch):
+    usual = ice.train(TASK, MODEL, seeds=2, **SHORT)
+    monkeypatch.setattr("icecore.training.progress.EVALUATION_SHARE", 1e-9)
+    hurried = ice.train(TASK, MODEL, seeds=2, **SHORT)
+    *before, last = [row for row in hurried.metrics if row.get("accuracy") is not None]
+    assert len(before) >= 5
+    assert before[0]["step"] <= hurried.config.steps / 5
+    assert all(row["items"] == 1 and set(row["accuracy"]) <= {0.0, 1.0} for row in before)
+    assert "items" not in last
+    assert last["accuracy"] == hurried.accuracy == usual.accuracy
+    for name, value in usual.population.trained.items():
+        assert torch.equal(value, hurried.population.trained[name]), name
+
+
 def test_data_are_a_function_of_the_step():
     for task in (TASK, ModularAddition(modulus=11)):
         forward, backward = Stream(task, 16, 3, CPU), Stream(task, 16, 3, CPU)
@@ -266,6 +280,7 @@ def test_a_run_is_looked_at_and_saved_as_often_as_the_help_says():
     assert Intervals.of(2000, None, None, None) == usual
     assert Intervals.of(2000, 1, 2, 3) == Intervals(1, 2, 3)
     assert Intervals.of(5, None, None, None) == Intervals(1, 1, 1, 0.2)
+    assert [usual.sample(batch) for batch in (1, 2, 1000)] == [80, 160, 256]
     intervals = Intervals(log_every=3, evaluate_every=5, checkpoint_every=7)
     assert [step for step in range(1, 14) if intervals.is_logged(step)] == [3, 5, 6, 9, 10, 12]
     assert sorted({intervals.next_stop(step, 13) for step in range(13)}) == [3, 5, 6, 7, 9, 10, 12, 13]

@@ -79,6 +79,10 @@ def test_runs_around_bodies_of_language_are_found_without_their_text(tmp_path):
 
 def test_claims_and_the_figure_show_what_was_run(tmp_path, capsys):
     record(tmp_path, {(task, RANDOM, width): 0.5 for task in FOUR for width in (WIDE, NARROW)})
+    measured = EXPERIMENTS["transplant"].claims_of(evidence_of(Records(tmp_path), "laptop"))
+    known = [claim for claim in measured if claim.ours is not None]
+    assert known
+    assert all(claim.values == claim.sources[0].values and len(claim.sources[0].runs) == 3 for claim in known)
     flags = ["--scale", "laptop", "--results", str(tmp_path)]
     assert main(["claims", "transplant", *flags]) == 0
     assert "new embeddings around a frozen body" in capsys.readouterr().out

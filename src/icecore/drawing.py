@@ -33,7 +33,7 @@ INCHES_PER_LETTER, INCHES_PER_HANDLE = 0.062, 0.6  # of a legend in 8 points
 
 
 class Seeds(Protocol):
-    """A point of a line: one value per seed, ascending."""
+    """A point of a line: one value per seed."""
 
     @property
     def values(self) -> tuple[float, ...]: ...

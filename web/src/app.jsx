@@ -1,16 +1,18 @@
 // The whole page: contents, sections, and the dialog of a cell.
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { CellDialog } from "./cell.jsx";
 import { Inside } from "./inside.jsx";
+import { libraryOf } from "./library.js";
 import { Own } from "./own.jsx";
 import { Part, PartLinks } from "./paper.jsx";
 import { PlaygroundSection } from "./playground/playground.jsx";
 import { DataTable } from "./tables.jsx";
-import { idOf } from "./words.js";
+import { idOf, openTarget } from "./words.js";
 
 export function App({ data }) {
   const [picked, setPicked] = useState(null);
   const pick = useCallback((claim, name) => setPicked({ claim, name }), []);
+  const library = useMemo(() => libraryOf(data.settings), [data]);
   const parts = data.parts ?? [];
   return (
     <>
@@ -31,8 +33,8 @@ export function App({ data }) {
               <Theme />
             </div>
           </header>
-          {parts.map((part) => <Part key={part.scale + part.folder} part={part} settings={data.settings} pick={pick} />)}
-          {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} />}
+          {parts.map((part) => <Part key={part.scale + part.folder} part={part} inside={data.inside ?? []} playgrounds={data.playgrounds ?? []} pick={pick} />)}
+          {(data.own ?? []).length > 0 && <Own groups={data.own} pick={pick} hasPaper={parts.length > 0} data={data} library={library} />}
           {(data.playgrounds ?? []).length > 0 && <PlaygroundSection playgrounds={data.playgrounds} />}
           {(data.inside ?? []).length > 0 && <Inside inside={data.inside} />}
           {(data.benches ?? []).length > 0 && <Speed benches={data.benches} />}
@@ -45,7 +47,7 @@ export function App({ data }) {
           </footer>
         </main>
       </div>
-      <CellDialog picked={picked} data={data} onClose={() => setPicked(null)} />
+      <CellDialog picked={picked} data={data} library={library} onClose={() => setPicked(null)} />
     </>
   );
 }
@@ -79,8 +81,6 @@ function OpenAll() {
 function Made({ made }) {
   return <p class="small quiet">{made.at}, icecore {made.icecore}, commit {made.commit}</p>;
 }
-
-const openTarget = (event) => (document.querySelector(event.currentTarget.hash).open = true);
 
 function Contents({ data }) {
   return (
@@ -124,6 +124,9 @@ function Theme() {
   );
 }
 
+// Times are per step: of one seed or, of language models, of the batch.
+const captionOf = ({ title, headings }) => (headings.some((heading) => heading.endsWith(", ms")) ? `${title}: milliseconds per training step` : title);
+
 function Speed({ benches }) {
   return (
     <section aria-labelledby="speed">
@@ -132,7 +135,8 @@ function Speed({ benches }) {
       {benches.map((table) => (
         <details key={table.title}>
           <summary>{table.title}</summary>
-          <DataTable {...table} />
+          <DataTable {...table} caption={captionOf(table)} />
+          {table.command && <p class="small quiet">Made by <code>{table.command}</code>, commit {table.commit}, on {table.device}, torch {table.torch}.</p>}
         </details>
       ))}
     </section>

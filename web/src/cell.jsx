@@ -1,19 +1,21 @@
-// The dialog of a cell: our number beside the paper's, each seed, its runs, curves and configuration.
-import { useEffect, useRef, useState } from "preact/hooks";
+// The dialog of a cell: our number beside the paper's, the runs whose values count, their curves and configuration.
+import { useEffect, useRef } from "preact/hooks";
 import { Drawing } from "./charts.jsx";
-import { drawCurves, drawSeeds } from "./draw.js";
+import { Curves } from "./curves.jsx";
+import { drawSeeds } from "./draw.js";
+import { settingsOf, valuesOf } from "./library.js";
 import { Chip, DataTable } from "./tables.jsx";
-import { counted, duration, inWords, short } from "./words.js";
+import { counted, duration, idOf, inWords, isShare, median, short } from "./words.js";
 
-export function CellDialog({ picked, data, onClose }) {
+export function CellDialog({ picked, data, library, onClose }) {
   const dialog = useRef(null);
   useEffect(() => {
     if (picked && !dialog.current.open) dialog.current.showModal();
     if (picked) dialog.current.scrollTop = 0;
   }, [picked]);
-  const setting = picked && data.settings[picked.claim.setting];
+  const close = () => dialog.current.close();
   return (
-    <dialog ref={dialog} onClose={onClose} aria-labelledby="cell-title" onClick={(event) => event.target === dialog.current && dialog.current.close()}>
+    <dialog ref={dialog} onClose={onClose} aria-labelledby="cell-title" onClick={(event) => event.target === dialog.current && close()}>
       {picked && (
         <>
           <div class="head">
@@ -21,11 +23,11 @@ export function CellDialog({ picked, data, onClose }) {
               <p class="small quiet">{picked.name}</p>
               <h2 id="cell-title">{picked.claim.cell}</h2>
             </div>
-            <button type="button" onClick={() => dialog.current.close()}>Close</button>
+            <button type="button" onClick={close}>Close</button>
           </div>
           <div class="body">
             <Numbers claim={picked.claim} />
-            {setting ? <Runs key={picked.claim.setting} setting={setting} curves={data.curves} /> : <Compared claim={picked.claim} />}
+            <Sources key={picked.claim.cell} claim={picked.claim} data={data} library={library} onLeave={close} />
           </div>
         </>
       )}
@@ -33,10 +35,20 @@ export function CellDialog({ picked, data, onClose }) {
   );
 }
 
+// How a claim's number follows from its runs.
+function reckoned(claim) {
+  const sources = claim.sources ?? [];
+  if (claim.compared) return `${claim.compared} of medians, of at least ${counted(claim.n, "seed")} each`;
+  const which = claim.worst ? "the worst" : "the median";
+  if (claim.draws) return `${which} of ${counted(claim.n, "run")} over ${claim.draws} data seeds`;
+  const areCells = sources.length > 1 && !claim.values && sources.some((source) => !source.analysis);
+  return `${which} of ${counted(claim.n, areCells ? "cell" : "seed")}`;
+}
+
 function Numbers({ claim }) {
-  const values = claim.values ?? [];
+  const values = valuesOf(claim);
   const facts = [
-    ["ours", `${claim.shown.ours ?? "not finished"}${claim.n ? `, ${claim.worst ? "the worst" : "the median"} of ${counted(claim.n, "seed")}` : ""}`],
+    ["ours", `${claim.shown.ours ?? "not finished"}${claim.n ? `, ${reckoned(claim)}` : ""}`],
     ["95 % interval", claim.shown.interval],
     ["range of the seeds", claim.shown.spread],
     ["the paper", claim.shown.paper],
@@ -55,36 +67,87 @@ function Numbers({ claim }) {
         <figure class="chart">
           <figcaption>Each seed{typeof claim.paper === "number" ? ", and the paper's number (green line; its tolerance is shaded)" : ""}</figcaption>
           <Drawing label={`Values of ${counted(values.length, "seed")}: ${values.map(short).join(", ")}`} draw={(width) => drawSeeds({ ...claim, values }, Math.min(width, 700))} parts={[claim]} />
-          <p class="small quiet">Dots are seeds{claim.interval ? ", the bar is the interval of our median" : ""}{claim.baseline !== undefined ? ", the dotted line is the baseline" : ""}.</p>
+          <p class="small quiet">
+            Dots are seeds{claim.interval ? ", the bar is the interval of our median" : ""}
+            {typeof claim.baseline === "number" ? ", the dotted line is the baseline; an arrow says that it is beyond the edge" : ""}.
+          </p>
         </figure>
       )}
     </>
   );
 }
 
-function Compared({ claim }) {
-  if (!claim.compared) return <p class="quiet small">The records name no single configuration behind this number; see the commands below its table.</p>;
-  const rows = claim.compared.cells.map((values, index) => [String(index + 1), values.length, values.map(short).join(", ")]);
+const MANY = 2; // more cells are folded
+
+// The cells behind a claim: their runs or, of what was measured inside a run, the stored analysis.
+export function Sources({ claim, data, library, onLeave }) {
+  const sources = (claim.sources ?? []).length > 0 ? claim.sources : claim.setting ? [{ cell: claim.cell, values: [], runs: [] }] : [];
+  if (sources.length === 0) return <p class="quiet small">No run is behind this number: it is counted from the configuration, by <code>icecore claims</code>.</p>;
+  const analyses = sources.filter((source) => source.analysis);
+  const cells = sources.filter((source) => !source.analysis);
   return (
     <>
-      <h4>Compares the medians of several cells ({claim.compared.how})</h4>
-      <DataTable title={`${claim.cell}, cells`} caption="" headings={["cell", "seeds", "values"]} rows={rows} sides={["left", "right", "left"]} />
+      {sources.length > 1 && cells.length > 0 && <Cells sources={sources} how={claim.compared} />}
+      {analyses.map((source) => <StoredAnalysis key={source.analysis} source={source} inside={data.inside ?? []} onLeave={onLeave} />)}
+      {cells.flatMap((source, index) =>
+        settingsOf(source, library, data.settings[claim.setting]).map((found) => (
+          <Folded key={`${index} ${source.cell}`} isFolded={cells.length > MANY} title={`${source.cell}: ${counted(found.counted.length, "run")}`} isNamed={cells.length > 1}>
+            <Runs {...found} curves={data.curves} />
+          </Folded>
+        )),
+      )}
     </>
   );
 }
 
-const isShare = (name) => /accuracy|match/.test(name);
+function Folded({ isFolded, isNamed, title, children }) {
+  if (isFolded) return <details class="cell-runs"><summary>{title}</summary>{children}</details>;
+  return <>{isNamed && <h3>{title}</h3>}{children}</>;
+}
+
+function Cells({ sources, how }) {
+  const rows = sources.map(({ cell, values = [] }) => [cell, values.length, values.length ? short(median(values)) : "", values.map(short).join(", ")]);
+  return (
+    <>
+      <h4>{how ? `Compares the medians of ${counted(sources.length, "cell")}: ${how}` : `From ${counted(sources.length, "cell")}`}</h4>
+      <DataTable title="cells behind the number" caption="" headings={["cell", "seeds", "median", "values"]} rows={rows} sides={["left", "right", "right", "left"]} cards />
+    </>
+  );
+}
+
+function StoredAnalysis({ source, inside, onLeave }) {
+  const stored = inside.find((each) => each.title === source.analysis);
+  const open = () => {
+    onLeave?.();
+    document.getElementById(idOf("inside", source.analysis)).open = true;
+  };
+  if (!stored) return <p class="small">{short(source.values[0])}: from the stored analysis {source.analysis}, which is not in this page.</p>;
+  return (
+    <p class="small">
+      {short(source.values[0])}: <a href={`#${idOf("inside", source.analysis)}`} onClick={open}>{source.analysis}</a>, made by <code>{stored.command}</code>, commit {stored.commit}, on {stored.device}.
+    </p>
+  );
+}
+
 const shown = (name, value) => (isShare(name) && typeof value === "number" ? value.toFixed(4) : short(value));
 const COLUMNS = ["accuracy", "exact_match", "loss", "best_loss"];
 
-export function Runs({ setting, curves }) {
-  const runs = setting.runs;
-  const numbers = COLUMNS.filter((name) => runs.some((run) => run.numbers[name] !== undefined));
-  const others = [...new Set(runs.flatMap((run) => Object.keys(run.numbers)))].filter((name) => !COLUMNS.includes(name));
-  const headings = ["seed", ...[...numbers, ...others].map((name) => name.replaceAll("_", " ")), "precision", "steps", "time", "device", "commit", "run"];
-  const rows = runs.map((run) => [
+function whyNot(run, own) {
+  if (run.unfinished !== undefined) return "no: unfinished";
+  const precision = own[0]?.run.precision;
+  return precision && run.precision !== precision ? `no: ${run.precision}` : "no: not measured";
+}
+
+function Runs({ setting, counted: own, others, curves }) {
+  const rowsOf = [...own.map(({ run, value }) => ({ run, value: short(value) })), ...others.map((run) => ({ run, value: whyNot(run, own) }))];
+  const runs = rowsOf.map(({ run }) => run);
+  const known = COLUMNS.filter((name) => runs.some((run) => run.numbers[name] !== undefined));
+  const numbers = [...known, ...[...new Set(runs.flatMap((run) => Object.keys(run.numbers)))].filter((name) => !COLUMNS.includes(name))];
+  const headings = ["seed", "counted here", ...numbers.map((name) => name.replaceAll("_", " ")), "precision", "steps", "time", "device", "commit", "run"];
+  const rows = rowsOf.map(({ run, value }) => [
     run.seed,
-    ...[...numbers, ...others].map((name) => shown(name, run.numbers[name])),
+    value,
+    ...numbers.map((name) => shown(name, run.numbers[name])),
     run.precision ?? "",
     run.unfinished !== undefined ? `unfinished, at step ${short(run.unfinished)}` : short(run.steps),
     run.seconds === undefined ? "" : `${duration(run.seconds)}${run.seeds_at_once > 1 ? ` for ${run.seeds_at_once}` : ""}`,
@@ -93,50 +156,19 @@ export function Runs({ setting, curves }) {
     run.run,
   ]);
   const commands = [...new Set(runs.map((run) => run.command).filter(Boolean))];
-  const sides = headings.map((_, column) => (column <= numbers.length + others.length ? "right" : "left"));
+  const sides = headings.map((_, column) => (column <= numbers.length + 1 ? "right" : "left"));
   return (
     <>
-      <h4>{counted(runs.length, "run")}</h4>
-      <DataTable title={`${setting.label}, runs`} caption="" headings={headings} rows={rows} sides={sides} />
+      <h4>{counted(own.length, "run")}{others.length > 0 ? `, and ${others.length} that ${others.length === 1 ? "is" : "are"} not counted` : ""}</h4>
+      <DataTable title={`${setting.label}, runs`} caption="" headings={headings} rows={rows} sides={sides} cards="named" />
       {commands.length > 0 && (
         <>
           <h4>Commands</h4>
           {commands.map((command) => <p><code>{command}</code></p>)}
         </>
       )}
-      <Curves runs={runs} curves={curves} />
+      <Curves title={setting.label} runs={runs} curves={curves} />
       <Configuration setting={setting} />
-    </>
-  );
-}
-
-function Curves({ runs, curves }) {
-  const own = runs.filter((run) => run.curve);
-  const names = [...new Set(own.flatMap((run) => Object.keys(curves[run.curve[0]])))];
-  const [chosen, setChosen] = useState(null);
-  const [isLog, setLog] = useState(true);
-  if (own.length === 0) return <p class="small quiet">No curves are stored for these runs: they are in run folders, and this page was made from records.</p>;
-  const name = names.includes(chosen) ? chosen : (names.find((each) => each === "loss") ?? names[0]);
-  const rows = own.flatMap((run) => {
-    const series = curves[run.curve[0]][name];
-    return series ? series.steps.map((x, index) => ({ x, y: series.values[run.curve[1]][index], z: run.seed })) : [];
-  });
-  const every = Math.max(...own.map((run) => curves[run.curve[0]][name]?.every ?? 1));
-  const canLog = !isShare(name);
-  return (
-    <>
-      <h4>Curves</h4>
-      <div class="bar small">
-        <label>
-          Measure{" "}
-          <select value={name} onChange={(event) => setChosen(event.target.value)}>
-            {names.map((each) => <option value={each}>{each.replaceAll("_", " ")}</option>)}
-          </select>
-        </label>
-        {canLog && <label><input type="checkbox" checked={isLog} onChange={() => setLog(!isLog)} /> logarithmic</label>}
-      </div>
-      <Drawing label={`${name} against the step, a line per seed`} draw={(width) => drawCurves(rows, { label: name.replaceAll("_", " "), width: Math.min(width, 760), isLog: canLog && isLog })} parts={[name, isLog, runs]} />
-      <p class="small quiet">A line per seed{every > 1 ? `; one in ${every} of the logged values` : ""}.</p>
     </>
   );
 }

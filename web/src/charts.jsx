@@ -1,12 +1,13 @@
 // Charts with their controls: lines and seeds can be hidden, axes changed, and figures saved.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { colourOf, dashOf, drawMap, drawPanel, panelsOf, rowsOf } from "./draw.js";
+import { colourOf, dashOf, drawPanel, lookOfRule, panelsOf, rowsOf } from "./draw.js";
 import { saveCsv, savePng, saveSvg, svgOf } from "./save.js";
 
 // Holds an SVG that `draw(width)` makes, again whenever the width or `parts` change.
 export function Drawing({ draw, parts, label, onPick }) {
   const place = useRef(null);
   const [width, setWidth] = useState(0);
+  useLayoutEffect(() => setWidth(Math.floor(place.current.clientWidth)), []); // before the first picture, so nothing moves
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry.contentRect.width)));
     observer.observe(place.current);
@@ -23,6 +24,16 @@ export function Drawing({ draw, parts, label, onPick }) {
   return <div ref={place} />;
 }
 
+// Buttons that save a figure: `whole` returns the text of its SVG, `rows` the rows of its CSV.
+export function SaveFigure({ title, whole, headings, rows }) {
+  const kinds = [["SVG", () => saveSvg(title, whole())], ["PNG", () => savePng(title, whole())], ["CSV", rows && (() => saveCsv(title, headings, rows()))]];
+  return (
+    <span class="tools">
+      {kinds.filter(([, save]) => save).map(([kind, save]) => <button type="button" aria-label={`${kind} of ${title}`} onClick={save}>{kind}</button>)}
+    </span>
+  );
+}
+
 function Swatch({ line }) {
   return (
     <svg width="24" height="10" aria-hidden="true">
@@ -33,7 +44,7 @@ function Swatch({ line }) {
 
 const MOST_LINES = 12;
 
-export function Chart({ chart, onPick, heading }) {
+export function Chart({ chart, name, onPick, heading }) {
   const names = [...new Map(chart.lines.map((line) => [line.name, line])).values()];
   const rules = [...new Map(chart.rules.map((rule) => [rule.name, rule])).values()]; // one entry of the legend each
   const [hidden, setHidden] = useState(() => new Set(names.slice(MOST_LINES).map((line) => line.name)));
@@ -46,18 +57,18 @@ export function Chart({ chart, onPick, heading }) {
   const options = { hidden, withSeeds, isLog };
   const whole = () =>
     svgOf(
-      chart.title,
+      name,
       panels.map((name) => ({ name, svg: drawPanel(chart, name, { ...options, width: 400, height: 270 }) })),
       [
         ...names.filter((line) => !hidden.has(line.name)).map((line) => ({ name: line.name, colour: line.colour, dash: dashOf(line) })),
-        ...rules.filter((rule) => !hidden.has(rule.name)).map((rule) => ({ name: rule.name, colour: "#6a6a6a", dash: "1 3" })),
+        ...rules.filter((rule) => !hidden.has(rule.name)).map((rule) => ({ name: rule.name, ...lookOfRule(chart, rule) })),
       ],
     );
   return (
     <figure class="chart">
       {chart.title !== heading && <figcaption>{chart.title}</figcaption>}
       <ul class="legend">
-        {[...names, ...rules.map((rule) => ({ ...rule, stroke: rule.line ? "var(--text)" : "var(--quiet)", dash: rule.line ? undefined : "1 3" }))].map((line) => (
+        {[...names, ...rules.map((rule) => ({ name: rule.name, stroke: lookOfRule(chart, rule).colour, dash: lookOfRule(chart, rule).dash }))].map((line) => (
           <li key={line.name}>
             <button type="button" aria-pressed={!hidden.has(line.name)} onClick={() => toggle(line.name)}>
               <Swatch line={line} /> {line.name}
@@ -82,43 +93,8 @@ export function Chart({ chart, onPick, heading }) {
         {hasSeeds && <label><input type="checkbox" checked={withSeeds} onChange={() => setSeeds(!withSeeds)} /> single seeds</label>}
         {canLog && <label><input type="checkbox" checked={isLog} onChange={() => setLog(!isLog)} /> logarithmic</label>}
         <span class="space" />
-        <span class="tools">
-          <button type="button" onClick={() => saveSvg(chart.title, whole())}>SVG</button>
-          <button type="button" onClick={() => savePng(chart.title, whole())}>PNG</button>
-          <button type="button" onClick={() => saveCsv(chart.title, ["panel", "line", chart.x.label || "x", "seed", chart.y.label], rowsOf(chart))}>CSV</button>
-        </span>
+        <SaveFigure title={name} whole={whole} headings={["panel", "line", chart.x.label || "x", "seed", "run", chart.y.label]} rows={() => rowsOf(chart)} />
       </div>
-    </figure>
-  );
-}
-
-// Any chart of the data: lines, a drawing made elsewhere, or square maps.
-export function AnyChart({ chart, onPick, heading }) {
-  if (chart.drawing) {
-    return (
-      <figure class="chart">
-        <figcaption>{chart.title}</figcaption>
-        <img class="drawing" alt={chart.title} src={`data:image/svg+xml;base64,${chart.drawing}`} />
-      </figure>
-    );
-  }
-  if (chart.words) return <Maps maps={chart} />;
-  return <Chart chart={chart} onPick={onPick} heading={heading} />;
-}
-
-function Maps({ maps }) {
-  return (
-    <figure class="chart">
-      <figcaption>{maps.title}</figcaption>
-      <div class="maps">
-        {Object.entries(maps.panels).map(([name, rows]) => (
-          <div class="panel" key={name}>
-            <h4>{name}</h4>
-            <Drawing label={`${maps.title}, ${name}: a stronger colour is more`} draw={(width) => drawMap(maps.words, rows, width)} parts={[rows]} />
-          </div>
-        ))}
-      </div>
-      <p class="small quiet">Rows attend to columns; a stronger colour is more.</p>
     </figure>
   );
 }

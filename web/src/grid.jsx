@@ -20,7 +20,7 @@ export function Grid({ claims, pick, name }) {
   const found = [...byRow].filter(([row]) => row.toLowerCase().includes(wanted));
   const rows = isOpen ? found : found.slice(0, FIRST_ROWS);
   const hasPaper = claims.some((claim) => claim.shown.paper);
-  const headings = ["", ...columns, ...(baselines ? ["baseline"] : [])];
+  const headings = [columns.some(isWidth) ? "width" : "", ...columns, ...(baselines ? ["baseline"] : [])];
   const texts = [...byRow].flatMap(([row, cells]) => {
     const exact = exactOf(row, cells, columns);
     const own = [row, ...columns.map((column) => textOf(cells.get(column))), ...(baselines ? [baselineOf(cells)] : [])];
@@ -32,7 +32,7 @@ export function Grid({ claims, pick, name }) {
         <span class="quiet">Ours, with the {hasPaper ? "paper's number" : "range of the seeds"} below. <span class="no-print">Choose a cell to see its runs.</span></span>
         {byRow.size > 20 && <label>Filter rows <input type="search" value={words} onInput={(event) => setWords(event.target.value)} /></label>}
         <span class="space" />
-        <Tools title={name} headings={headings} rows={texts} />
+        <Tools title={`${name}, table`} headings={headings} rows={texts} />
       </div>
       <div class="wide">
         <table class="grid">
@@ -78,10 +78,12 @@ function exactOf(row, cells, columns) {
 
 const fewOf = (claim) => (claim.n === 1 ? ", 1 seed" : "");
 
+const isWidth = (column) => /^\d+$/.test(column);
+
 // Columns in their order, whole numbers by size.
 function inOrder(columns) {
   const each = [...new Set(columns)];
-  return each.every((column) => /^\d+$/.test(column)) ? each.sort((a, b) => a - b) : each;
+  return each.every(isWidth) ? each.sort((a, b) => a - b) : each;
 }
 
 // The baseline of a row, if its cells share one.

@@ -1,8 +1,9 @@
 // Analyses of single runs, each beside the same body before training.
 import { useState } from "preact/hooks";
-import { AnyChart } from "./charts.jsx";
+import { AnyChart } from "./figures.jsx";
 import { Guard } from "./guard.jsx";
 import { DataTable } from "./tables.jsx";
+import { idOf } from "./words.js";
 
 export function Inside({ inside }) {
   return (
@@ -17,15 +18,19 @@ export function Inside({ inside }) {
 function Measured({ run, isOpen }) {
   const [isSeen, setSeen] = useState(isOpen); // charts are drawn when they are first seen
   return (
-    <details open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
-      <summary>{run.title}: {run.analyses.map((analysis) => analysis.name).join(", ")}</summary>
+    <details id={idOf("inside", run.title)} open={isOpen} onToggle={(event) => event.currentTarget.open && setSeen(true)}>
+      <summary>{run.title} <span class="quiet small">{[run.run, run.analyses.map((analysis) => analysis.name).join(", ")].filter(Boolean).join(": ")}</span></summary>
       {isSeen && (
         <>
           {run.analyses.map((analysis) => (
             <section key={analysis.name}>
               <h3>{analysis.name}</h3>
-              {analysis.charts.map((chart) => <Guard name={chart.title}><AnyChart chart={chart} /></Guard>)}
-              {analysis.tables.map((table) => <DataTable {...table} />)}
+              {analysis.about && <p class="quiet">{analysis.about}</p>}
+              <div class={analysis.charts.length === 2 && analysis.charts.every((chart) => chart.words) ? "pair" : ""}>
+                {analysis.charts.map((chart) => <Guard name={chart.title}><AnyChart chart={chart} of={run.title} /></Guard>)}
+              </div>
+              {analysis.charts.length === 1 && analysis.charts[0].words && <p class="small quiet">This file holds no maps of the untrained body; icecore analyze measures them again.</p>}
+              {analysis.tables.map((table) => <DataTable {...table} title={`${run.title}: ${table.title}`} caption={table.title} />)}
             </section>
           ))}
           {run.command && <p class="small quiet">Made by <code>{run.command}</code>, commit {run.commit}, on {run.device}.</p>}

@@ -1,12 +1,13 @@
 // A user's own runs: accuracy against width, and a grid per task.
-import { Runs } from "./cell.jsx";
-import { AnyChart } from "./charts.jsx";
+import { Sources } from "./cell.jsx";
+import { AnyChart } from "./figures.jsx";
 import { Grid } from "./grid.jsx";
+import { claimOfDot } from "./library.js";
 import { counted, idOf } from "./words.js";
 
 const FEW = 3; // cells whose runs are shown without a click
 
-export function Own({ groups, pick, hasPaper, data }) {
+export function Own({ groups, pick, hasPaper, data, library }) {
   const settings = groups.reduce((sum, group) => sum + group.cells.length, 0);
   return (
     <section aria-labelledby="runs">
@@ -15,17 +16,13 @@ export function Own({ groups, pick, hasPaper, data }) {
         {counted(settings, "configuration")}{hasPaper ? " that the paper does not have" : ""}. In %: the median over seeds, with their range.
         Only accuracy above the baseline, a rule that needs no learning, is evidence of learning.
       </p>
-      {groups.map((group) => <Group key={group.task} group={group} pick={pick} data={data} />)}
+      {groups.map((group) => <Group key={group.task} group={group} pick={pick} data={data} library={library} />)}
     </section>
   );
 }
 
-function Group({ group, pick, data }) {
-  const pickDot = (dot) => {
-    const rows = [dot.line, `${dot.panel}, ${dot.line}`];
-    const cell = group.cells.find((each) => each.column === String(dot.x) && rows.includes(each.row));
-    if (cell) pick(cell, group.task);
-  };
+function Group({ group, pick, data, library }) {
+  const pickDot = (dot) => pick(claimOfDot(group.cells, dot), group.task);
   return (
     <section aria-labelledby={idOf("runs", group.task)}>
       <h3 id={idOf("runs", group.task)}>{group.task}</h3>
@@ -35,7 +32,7 @@ function Group({ group, pick, data }) {
         group.cells.map((cell) => (
           <section key={cell.setting} aria-label={cell.cell}>
             {group.cells.length > 1 && <h3>{cell.cell}</h3>}
-            <Runs setting={data.settings[cell.setting]} curves={data.curves} />
+            <Sources claim={cell} data={data} library={library} />
           </section>
         ))}
     </section>

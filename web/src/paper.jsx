@@ -1,12 +1,12 @@
 // The paper's tables and figures: verdicts on top, then one section each.
 import { useState } from "preact/hooks";
-import { AnyChart } from "./charts.jsx";
+import { AnyChart } from "./figures.jsx";
 import { Grid } from "./grid.jsx";
+import { claimOfDot } from "./library.js";
 import { DataTable } from "./tables.jsx";
-import { counted, duration, idOf, JUDGED, look, VERDICTS } from "./words.js";
+import { Findings, idOfExperiment, idOfPart, Preset, Verdicts } from "./verdicts.jsx";
+import { counted, duration, idOf, openTarget } from "./words.js";
 
-const idOfPart = (part) => idOf("verdicts", part.scale, part.folder);
-const idOfExperiment = (part, experiment) => idOf(part.scale, part.folder, experiment.name);
 const isShown = (experiment) => !experiment.missing;
 const measured = (shown) => (shown.claims ?? []).filter((claim) => claim.ours !== undefined);
 
@@ -25,7 +25,7 @@ export function PartLinks({ part }) {
   );
 }
 
-export function Part({ part, pick, settings }) {
+export function Part({ part, pick, inside, playgrounds }) {
   const [preset, setPreset] = useState(part.presets[0]);
   const shown = part.experiments.filter(isShown);
   const left = part.experiments.filter((experiment) => experiment.missing);
@@ -33,94 +33,36 @@ export function Part({ part, pick, settings }) {
     <section>
       <h2 id={idOfPart(part)}>{part.scale === "paper" ? "Verdicts" : `Verdicts at ${part.scale} scale`}</h2>
       {part.scale !== "paper" && <p class="quiet">Smaller tasks and bodies than the paper's: a claim holds if it falls on the same side of a threshold.</p>}
-      <fieldset class="bar no-print">
-        <legend>Preset</legend>
-        {part.presets.map((name) => (
-          <label><input type="radio" name={idOfPart(part)} checked={name === preset} onChange={() => setPreset(name)} /> {name}</label>
-        ))}
-      </fieldset>
-      <p class="small quiet">{PRESETS[preset] ?? ""}</p>
+      <Preset part={part} preset={preset} setPreset={setPreset} />
+      <Findings part={part} preset={preset} />
       <Verdicts part={part} shown={shown} preset={preset} />
-      {left.length > 0 && (
-        <p class="small quiet">Not here: {left.map((each) => `${each.heading} (${each.title}: ${each.missing})`).join("; ")}.</p>
-      )}
+      {left.map((experiment) => <Missing key={experiment.name} experiment={experiment} inside={inside} playgrounds={playgrounds} />)}
       {shown.map((experiment) => (
-        <ExperimentSection key={experiment.name} part={part} experiment={experiment} preset={preset} pick={pick} settings={settings} />
+        <ExperimentSection key={experiment.name} part={part} experiment={experiment} preset={preset} pick={pick} inside={inside} />
       ))}
     </section>
   );
 }
 
-const PRESETS = {
-  released: "Settings of the authors' scripts.",
-  unfiltered: "Settings of the authors' scripts, with test items left in the training data.",
-  reconstructed: "Unfiltered, with the batch of two GPUs and the text's rate for LSTMs.",
-  paper: "Settings of the paper's text.",
-};
-
-function total(shown, preset, which) {
-  const sums = {};
-  for (const experiment of shown) {
-    for (const [verdict, count] of Object.entries(experiment.presets[preset].counts[which])) sums[verdict] = (sums[verdict] ?? 0) + count;
-  }
-  return sums;
-}
-
-function Verdicts({ part, shown, preset }) {
-  const judged = total(shown, preset, "judged");
-  const all = JUDGED.reduce((sum, verdict) => sum + (judged[verdict] ?? 0), 0);
+// A figure of one run: where the page has it, or how to make it.
+function Missing({ experiment, inside, playgrounds }) {
+  const shown = inside.filter((run) => run.analyses.some(({ name }) => name === experiment.analysis));
+  const circles = experiment.analysis === "modular" ? playgrounds.filter((each) => each.picture.cyclic) : [];
+  const places = [...shown.map(({ title }) => [idOf("inside", title), title]), ...circles.map(({ run }) => [idOf("playground", run), "the playground"])];
   return (
-    <>
-      <p>Of {counted(all, "claim")} that a run could contradict:</p>
-      <ul class="tiles" aria-label="Verdicts">
-        {JUDGED.map((verdict) => (
-          <li class={`tile ${look(verdict).look}`} title={look(verdict).means}>
-            <b>{judged[verdict] ?? 0}</b> <span aria-hidden="true">{look(verdict).sign}</span> {verdict}
-          </li>
-        ))}
-      </ul>
-      <details>
-        <summary>What the verdicts mean</summary>
-        <dl class="facts">
-          {Object.entries(VERDICTS).map(([verdict, { sign, means }]) => <><dt>{sign} {verdict}</dt><dd>{means}</dd></>)}
-        </dl>
-      </details>
-      <div class="wide" tabIndex={0} role="region" aria-label="Verdicts by table and figure">
-        <table class="verdicts">
-          <thead><tr><th scope="col">table or figure</th><th scope="col">verdicts</th><th scope="col">in numbers</th></tr></thead>
-          <tbody>{shown.map((experiment) => <VerdictRow part={part} experiment={experiment} preset={preset} />)}</tbody>
-        </table>
-      </div>
-    </>
+    <p class="small quiet">
+      {experiment.heading}, {experiment.title}:{" "}
+      {places.length === 0 ? experiment.missing : places.map(([id, words], index) => <>{index > 0 && ", "}<a href={`#${id}`} onClick={openTarget}>{words}</a></>)}.
+    </p>
   );
 }
 
-function VerdictRow({ part, experiment, preset }) {
-  const counts = experiment.presets[preset].counts.all;
-  const order = Object.keys(VERDICTS).filter((verdict) => counts[verdict]);
-  const all = order.reduce((sum, verdict) => sum + counts[verdict], 0);
-  return (
-    <tr>
-      <th scope="row"><a href={`#${idOfExperiment(part, experiment)}`}>{experiment.heading}</a> <span class="quiet small">{experiment.title}</span></th>
-      <td>
-        <div class="stack" aria-hidden="true">
-          {order.map((verdict) => <span class={`${look(verdict).look} solid`} style={{ width: `${(100 * counts[verdict]) / all}%` }} />)}
-        </div>
-      </td>
-      <td class="small">{order.map((verdict) => `${counts[verdict]} ${verdict}`).join(", ") || "no claims"}</td>
-    </tr>
-  );
-}
-
-function ExperimentSection({ part, experiment, preset, pick }) {
+function ExperimentSection({ part, experiment, preset, pick, inside }) {
   const shown = experiment.presets[preset];
   const claims = shown.claims ?? [];
   const done = measured(shown);
   const label = `${experiment.heading}: ${experiment.title}`;
-  const pickDot = (dot) => {
-    const claim = claimOfDot(done, dot);
-    if (claim) pick(claim, label);
-  };
+  const pickDot = (dot) => pick(claimOfDot(done, dot), label);
   return (
     <section class="experiment" aria-labelledby={idOfExperiment(part, experiment)}>
       <h3 id={idOfExperiment(part, experiment)}>{label}</h3>
@@ -133,17 +75,17 @@ function ExperimentSection({ part, experiment, preset, pick }) {
           <ClaimList claims={done.filter((claim) => claim.row === undefined)} pick={pick} name={label} />
           <NotRun claims={claims.filter((claim) => claim.ours === undefined)} command={`${experiment.command} --preset ${preset}`} />
           <AllNumbers claims={done} pick={pick} name={label} />
-          <MadeBy made={shown.made_by} />
+          <MadeBy name={label} made={shown.made_by} analyses={analysesOf(done, inside)} />
         </>
       )}
     </section>
   );
 }
 
-// A point of a chart has the row and the column of a claim, if the experiment has a claim about it.
-function claimOfDot(claims, dot) {
-  const rows = [`${dot.panel}, ${dot.line}`, dot.line, dot.panel];
-  return claims.find((claim) => claim.column === String(dot.x) && rows.includes(claim.row));
+// The stored analyses that claims are read from.
+function analysesOf(claims, inside) {
+  const names = new Set(claims.flatMap((claim) => claim.sources ?? []).map((source) => source.analysis));
+  return inside.filter((stored) => names.has(stored.title));
 }
 
 function ClaimList({ claims, pick, name }) {
@@ -183,7 +125,7 @@ function AllNumbers({ claims, pick, name }) {
   return (
     <details>
       <summary>All numbers: interval, spread, baseline, tolerance, notes</summary>
-      <DataTable title={name} headings={headings} rows={rows} sides={sides} prose={["notes"]} chips="verdict" lead={lead} filterable cards />
+      <DataTable title={`${name}, all numbers`} caption="" headings={headings} rows={rows} sides={sides} prose={["notes"]} chips="verdict" lead={lead} filterable cards />
     </details>
   );
 }
@@ -199,19 +141,21 @@ function NotRun({ claims, command }) {
   );
 }
 
-function MadeBy({ made = [] }) {
-  if (made.length === 0) return null;
+function MadeBy({ name, made = [], analyses }) {
+  if (made.length + analyses.length === 0) return <p class="small quiet">No run is behind these numbers: <code>icecore claims</code> counts them from configurations.</p>;
   const [runs, seconds] = [made.reduce((sum, one) => sum + one.runs, 0), made.reduce((sum, one) => sum + one.seconds, 0)];
   const devices = [...new Set(made.flatMap((one) => one.devices))];
   const commits = [...new Set(made.flatMap((one) => one.commits))];
   const headings = ["command", "runs", "time", "device", "commit"];
   const rows = made.map((one) => [one.command, one.runs, duration(one.seconds), one.devices.join(", "), one.commits.join(", ")]);
+  rows.push(...analyses.map((one) => [one.command, "an analysis", "", one.device, one.commit]));
   return (
     <details>
       <summary>
         Made by {counted(runs, "run")}, {duration(seconds)} of {devices.join(", ")}; {commits.length === 1 ? `commit ${commits[0]}` : `${commits.length} commits`}
+        {analyses.length > 0 ? `; ${analyses.length} stored analyses` : ""}
       </summary>
-      <DataTable title="commands" caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} cards />
+      <DataTable title={`${name}, commands`} caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} cards />
       <p class="small quiet">Clocks of concurrent runs are added up.</p>
     </details>
   );

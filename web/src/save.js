@@ -27,8 +27,7 @@ export const saveMarkdown = (title, headings, rows) =>
   save(new Blob([markdownOf(headings, rows)], { type: "text/markdown" }), `${fileName(title)}.md`);
 
 // Returns the text of one SVG with the title, the legend and every panel, in the light colours.
-export function svgOf(title, panels, legend) {
-  const columns = panels.length > 1 ? 2 : 1;
+export function svgOf(title, panels, legend, columns = panels.length > 1 ? 2 : 1) {
   const [width, height] = [Math.max(...panels.map(({ svg }) => +svg.getAttribute("width"))), Math.max(...panels.map(({ svg }) => +svg.getAttribute("height")))];
   const top = 34;
   const rows = Math.ceil(panels.length / columns);

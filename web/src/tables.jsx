@@ -11,8 +11,8 @@ export function Chip({ verdict }) {
 export function Tools({ title, headings, rows }) {
   return (
     <span class="tools">
-      <button type="button" onClick={() => saveCsv(title, headings, rows)}>CSV</button>
-      <button type="button" onClick={() => saveMarkdown(title, headings, rows)}>Markdown</button>
+      <button type="button" aria-label={`CSV of ${title}`} onClick={() => saveCsv(title, headings, rows)}>CSV</button>
+      <button type="button" aria-label={`Markdown of ${title}`} onClick={() => saveMarkdown(title, headings, rows)}>Markdown</button>
     </span>
   );
 }
@@ -20,7 +20,7 @@ export function Tools({ title, headings, rows }) {
 const FIRST = 50;
 
 // A table of texts. `sides` and `prose` name how columns are set; `lead` may render the first cell of a row; with `cards`,
-// a row is a card on a phone.
+// a row is a card on a phone, and if they are `named`, its first cell has its heading too.
 export function DataTable({ title, headings, rows, sides = [], prose = [], chips, notes = [], lead, caption = title, filterable = false, cards = false }) {
   const [words, setWords] = useState("");
   const [isOpen, setOpen] = useState(false);
@@ -37,7 +37,7 @@ export function DataTable({ title, headings, rows, sides = [], prose = [], chips
         <Tools title={title} headings={headings} rows={rows} />
       </div>
       <div class="wide" tabIndex={0} role="region" aria-label={title}>
-        <table class={cards ? "cards" : undefined}>
+        <table class={cards ? `cards ${cards === "named" ? "named" : ""}` : undefined}>
           {caption && <caption>{caption}</caption>}
           <thead>
             <tr>{headings.map((heading, column) => <th scope="col" class={sides[column] ?? "left"}>{heading}</th>)}</tr>
@@ -47,7 +47,7 @@ export function DataTable({ title, headings, rows, sides = [], prose = [], chips
               <tr key={index}>
                 {row.map((cell, column) =>
                   column === 0 ? (
-                    <th scope="row" class={sides[0] ?? "left"}>{lead ? lead(row, rows.indexOf(row)) : cell}</th>
+                    <th scope="row" data-heading={headings[0]} class={sides[0] ?? "left"}>{lead ? lead(row, rows.indexOf(row)) : cell}</th>
                   ) : (
                     <td data-heading={headings[column]} class={`${sides[column] ?? "left"}${prose.includes(headings[column]) ? " prose" : ""}`}>{chips === headings[column] ? <Chip verdict={cell} /> : cell}</td>
                   ),

@@ -23,10 +23,11 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// A number as short as it can be: 0.0123, 97.6, 1,234.
+// A number as short as it can be: 0.0123, 97.6, 1,234, 1.39e-6.
 export function short(value) {
   if (typeof value !== "number") return value === null || value === undefined ? "" : String(value);
   if (Number.isInteger(value)) return value.toLocaleString("en");
+  if (Math.abs(value) < 1e-4) return Number(value.toPrecision(3)).toExponential();
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
 }
 
@@ -36,14 +37,30 @@ export function duration(seconds) {
   return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// Scrolls to the part of an address, and opens what it is folded into.
+export function goTo(hash) {
+  const target = document.getElementById(hash.slice(1));
+  for (let each = target; each; each = each.parentElement) if (each.tagName === "DETAILS") each.open = true;
+  target?.scrollIntoView({ behavior: "instant" });
+}
+
+// Opens the folded part that a link leads to.
+export const openTarget = (event) => (document.querySelector(event.currentTarget.hash).open = true);
+
+const settingName = (name) => name.replaceAll("_", " ").replace("in stream", "in the training data");
+
 // A nested setting as text: objects as "name value" with commas.
 export function inWords(value) {
   if (value === null || value === undefined) return "none";
   if (Array.isArray(value)) return value.map(inWords).join(", ");
   if (typeof value === "object") {
-    return Object.entries(value).map(([name, each]) => `${name.replaceAll("_", " ")} ${inWords(each)}`).join(", ");
+    return Object.entries(value).map(([name, each]) => `${settingName(name)}${typeof each === "boolean" ? ":" : ""} ${inWords(each)}`).join(", ");
   }
+  if (typeof value === "boolean") return value ? "yes" : "no";
   return typeof value === "number" ? short(value) : String(value);
 }
+
+// Whether a measured number lies between 0 and 1.
+export const isShare = (name) => /accuracy|match/.test(name);
 
 export const idOf = (...parts) => parts.join("-").toLowerCase().replace(/[^a-z0-9]+/g, "-");

@@ -137,6 +137,8 @@ def show(runs: "Sequence[RunCurves]", measures: Sequence[str], is_log: bool | No
     rows = []
     for run in runs:
         say(f"{printable_line(run.heading)}, {counted(len(run.seeds), 'seed')}")
+        known = [run.series[name]["steps"] for name in measures if name in run.series]
+        span = (min(steps[0] for steps in known), max(steps[-1] for steps in known)) if known else None
         for name in measures:
             if name not in run.series:
                 continue
@@ -144,7 +146,7 @@ def show(runs: "Sequence[RunCurves]", measures: Sequence[str], is_log: bool | No
             chosen = is_logarithmic(name, least + most) if is_log is None else is_log and min(least) > 0
             steps = run.series[name]["steps"]
             if len(steps) > 1:
-                plot = Plot(name.replace("_", " "), steps, least, middle, most, chosen)
+                plot = Plot(name.replace("_", " "), steps, least, middle, most, chosen, span)
                 say("\n".join(plot_lines(plot, width, HEIGHT)) + "\n")
             rows.append(
                 (
@@ -155,5 +157,8 @@ def show(runs: "Sequence[RunCurves]", measures: Sequence[str], is_log: bool | No
                 )
             )
     print_table(Table("Last values", ("run", "", "step", "median", "least", "most"), rows, left=("run", "")))
+    samples = [one["items"] for run in runs for name, one in run.series.items() if name in measures and "items" in one]
+    if samples:
+        say_aside(f"on the way, some values are of {samples[0]:,} test items; the last is of all")
     if any(len(run.seeds) > 1 for run in runs):
         say_aside("dots: the median over seeds; shaded: their range")

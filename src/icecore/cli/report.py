@@ -47,8 +47,9 @@ def command(
     icecore report runs/needle/0123456789ab --title "Needle, width 64" --out needle.html
 
     The page requests nothing from a network, so it can be sent as a file. Its plots show values under the pointer, hide
-    lines and seeds, and save as SVG, PNG or CSV; a click on a cell shows its runs and their curves. A folder of records
-    gives the paper's claims as far as they were run, and your own settings as accuracy against width.
+    lines and seeds, and save as SVG, PNG or CSV; a click on a cell shows its runs, with curves where their folders are
+    named too. A folder of records gives the paper's claims as far as they were run, and your own settings as accuracy
+    against width.
     """
     from icecore.page.document import page_html
     from icecore.page.files import plain_tables, write_files

@@ -19,6 +19,7 @@ class Plot:
     middle: Sequence[float]
     most: Sequence[float]
     is_log: bool = False
+    span: tuple[float, float] | None = None  # of the axis of steps; default: those of the line
 
 
 def plot_lines(plot: Plot, width: int, height: int) -> list[str]:
@@ -34,7 +35,7 @@ def plot_lines(plot: Plot, width: int, height: int) -> list[str]:
     lines = [f"{plot.label}{' (logarithmic)' if plot.is_log else ''}"]
     for row in range(height):
         lines.append(f"{ticks.get(row, ''):>{margin}} {'┤' if row in ticks else '│'}{''.join(cells[row]).rstrip()}")
-    first, last = f"{plot.steps[0]:,.0f}", f"{plot.steps[-1]:,.0f}"
+    first, last = (f"{end:,.0f}" for end in plot.span or (plot.steps[0], plot.steps[-1]))
     between = max(1, columns - len(first) - len(last))
     return [in_this_encoding(line) for line in (*lines, f"{' ' * (margin + 2)}{first}{' ' * between}{last}")]
 
@@ -42,10 +43,12 @@ def plot_lines(plot: Plot, width: int, height: int) -> list[str]:
 def grid_of(plot: Plot, columns: int, height: int, row: Callable[[float], int]) -> list[list[str]]:
     """Return the characters; a column between two steps has the values of the nearer one."""
     cells = [[" "] * columns for _ in range(height)]
-    begin, end = plot.steps[0], plot.steps[-1]
-    place = 0
+    begin, end = plot.span or (plot.steps[0], plot.steps[-1])
+    width, place = (end - begin) / max(1, columns - 1), 0
     for column in range(columns):
-        at = begin + (end - begin) * column / max(1, columns - 1)
+        at = begin + width * column
+        if not plot.steps[0] - width / 2 <= at <= plot.steps[-1] + width / 2:
+            continue  # nothing is measured here
         while place + 1 < len(plot.steps) and plot.steps[place + 1] - at <= at - plot.steps[place]:
             place += 1
         for filled in range(row(plot.most[place]), row(plot.least[place]) + 1):

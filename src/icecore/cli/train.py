@@ -143,7 +143,8 @@ def command(
     ),
     evaluate_every: int | None = typer.Option(
         None,
-        help="Steps between evaluations. Default: a tenth of the run, within a fifth of its time.",
+        help="Steps between evaluations of all test items. Default: a tenth of the run; where that would take more "
+        "than a fifth of its time, on at most 256 of them.",
         rich_help_panel=OUTPUT_PANEL,
     ),
     snapshots: int | None = typer.Option(

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from icecore.models import Model
-from icecore.training import Intervals, Progress, RunFolder, TrainedRun, index_of, train_config
+from icecore.training import Intervals, Population, Progress, RunFolder, TrainedRun, index_of, train_config
+from icecore.training.evaluation import evaluate
 from icecore.training.snapshots import parameters_at, snapshots_in
 
 LOOKS = 4  # evaluations per kept snapshot, to choose among
@@ -20,7 +21,7 @@ OnTraining = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Trained parameters of one seed after some steps, with the test accuracy and loss if they were measured."""
+    """Trained parameters of one seed after some steps, with the test accuracy and loss if they are known."""
 
     step: int
     parameters: dict[str, Tensor]
@@ -52,8 +53,9 @@ def saved_of(run: TrainedRun, seed: int) -> list[Snapshot]:
     found = []
     for step in between:
         parameters, row = parameters_at(run.path, run.config, step, seed), rows.get(step, {})
-        measured = [row[name][index] if row.get(name) else None for name in ("accuracy", "test_loss")]
-        found.append(Snapshot(step, {name: parameters[name] for name in names}, *measured))
+        of_all = {} if "items" in row else row  # an accuracy on a sample is not the test accuracy
+        known = [of_all[name][index] if of_all.get(name) else None for name in ("accuracy", "test_loss")]
+        found.append(Snapshot(step, {name: parameters[name] for name in names}, *known))
     return [first, *found, last]
 
 
@@ -76,6 +78,17 @@ def trained_again(run: TrainedRun, seed: int, count: int, on_training: OnTrainin
         Snapshot(row["step"], each, *(first_of(row, name) for name in ("accuracy", "test_loss")))
         for row, each in zip(rows, found, strict=True)
     ]
+
+
+def measured(run: TrainedRun, seed: int, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with its test accuracy and loss, computed if training did not measure them."""
+    if snapshot.accuracy is not None:
+        return snapshot
+    config, device = run.config, torch.device("cpu")
+    parameters = config.initial(seed) | snapshot.parameters
+    population = Population(config.model, config.dims, (seed,), config.trainable, device, initial=lambda _: parameters)
+    found = evaluate(population, config.task, config.task.test_set())
+    return dataclasses.replace(snapshot, accuracy=found["accuracy"][0], loss=found["loss"][0])
 
 
 def first_of(row: Mapping[str, Any], name: str) -> float | None:

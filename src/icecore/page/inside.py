@@ -54,13 +54,17 @@ def measured_part(path: Path, trust: bool, on_progress: OnProgress) -> dict[str,
 def shown_analysis(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return an analysis's tables, charts and maps; one that icecore does not have is a user's own."""
     from icecore.reporting.inside import ANALYSES
-    from icecore.reporting.inside.own import tables
+    from icecore.reporting.inside.context import Analysis
+    from icecore.reporting.inside.own import ABOUT, tables
 
     result = dict(result)
-    known = ANALYSES.get(name)
-    own = {"tables": known.tables, "chart": known.chart} if known else {"tables": tables, "chart": lambda _: []}
-    drawn = [asdict(one) for one in own["chart"](result)]
-    return {"name": name, "tables": [table_json(one) for one in own["tables"](result)], "charts": drawn}
+    known = ANALYSES.get(name) or Analysis(name, ABOUT, lambda _: result, tables)
+    return {
+        "name": name,
+        "about": known.about,
+        "tables": [table_json(one) for one in known.tables(result)],
+        "charts": [asdict(one) for one in known.chart(result)],
+    }
 
 
 def table_json(table: Table) -> dict[str, Any]:

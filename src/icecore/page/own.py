@@ -8,6 +8,7 @@ from typing import Any
 
 from icecore.page.runs import Setting
 from icecore.reporting.figures.widths import Point, chart_widths
+from icecore.store.records import key_of
 
 NO_WIDTH = "runs"  # the column of bodies without a width
 MOST_PANELS = 12  # panels per chart; more tasks get the table alone
@@ -37,14 +38,15 @@ def sort_key(setting: Setting, name: tuple[str, str]) -> tuple[str, str, int]:
 
 def cell_of(key: str, setting: Setting, panel: str, line: str) -> dict[str, Any]:
     """Return a cell as a claim without a paper: medians in %, and one value per finished seed."""
-    values = values_of(setting)
+    runs = counted_runs(setting)
+    values = [accuracy_of(run) for run in runs]
     return {
         "cell": setting.label,
         "row": line if panel == setting.config["task"]["name"] else f"{panel}, {line}",
         "column": NO_WIDTH if setting.width is None else str(setting.width),
         "setting": key,
         "verdict": "nothing to compare with" if values else "not run",
-        "values": values,
+        "sources": [{"cell": setting.label, "values": values, "runs": list(map(key_of, runs))}] if runs else [],
         "n": len(values),
         "digits": 1,
         "shown": {
@@ -57,14 +59,17 @@ def cell_of(key: str, setting: Setting, panel: str, line: str) -> dict[str, Any]
     }
 
 
-def values_of(setting: Setting) -> list[float]:
-    """Return accuracies in %, by seed, in the precision with the most seeds: precisions are never mixed."""
+def counted_runs(setting: Setting) -> list[dict[str, Any]]:
+    """Return the finished runs by seed, in the precision with the most seeds: precisions are never mixed."""
     finished = [run for run in setting.runs if "accuracy" in run["numbers"]]
     if not finished:
         return []
     (precision, _), *_ = Counter(run["precision"] for run in finished).most_common(1)
-    counted = sorted((run for run in finished if run["precision"] == precision), key=lambda run: run["seed"])
-    return [100 * run["numbers"]["accuracy"] for run in counted]
+    return sorted((run for run in finished if run["precision"] == precision), key=lambda run: run["seed"])
+
+
+def accuracy_of(run: dict[str, Any]) -> float:
+    return 100 * run["numbers"]["accuracy"]
 
 
 def best_baseline(setting: Setting) -> float | None:
@@ -124,9 +129,10 @@ def charts_of(task: str, settings: Mapping[str, Setting], names: Mapping[str, tu
     """Return accuracy against width; none if fewer than two widths have finished, or the tasks are too many."""
     points = []
     for key, setting in settings.items():
-        values = tuple(values_of(setting))
-        if values and setting.width is not None:
-            points.append(Point(*names[key], setting.width, values, best_baseline(setting), ()))
+        runs = counted_runs(setting)
+        if runs and setting.width is not None:
+            values, keys = tuple(map(accuracy_of, runs)), tuple(map(key_of, runs))
+            points.append(Point(*names[key], setting.width, values, best_baseline(setting), (), runs=keys))
     if len({point.width for point in points}) < 2 or len({point.task for point in points}) > MOST_PANELS:
         return []
     return [asdict(chart_widths(points, f"{task}: accuracy against width"))]

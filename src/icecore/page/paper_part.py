@@ -3,74 +3,88 @@
 import base64
 import functools
 import io
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from icecore.page.runs import Setting
-from icecore.paper import EXPERIMENTS, evidence_of
+from icecore.paper import BEYOND, EXPERIMENTS, evidence_of
 from icecore.paper.claim_table import row_of
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
+from icecore.paper.findings import findings
 from icecore.paper.scales import PRESETS, SCALES
 from icecore.paper.summary import is_judged
-from icecore.reporting.claim import Claim
+from icecore.reporting.claim import Claim, values_of
 from icecore.store.record_schema import is_valid
-from icecore.store.records import Record, Records
+from icecore.store.records import Record, Records, key_of
 
 SHOWN = ("paper", "ours", "n", "spread", "interval", "baseline", "null")  # of `claim_table.row_of`, in its order
+RECONSTRUCTED = "reconstructed"  # the preset that may explain what differs
 OnExperiment = Callable[[str], None]
 
 
 def paper_part(records: Records, scale: str, on_experiment: OnExperiment) -> dict[str, Any]:
     """Return all tables and figures at a scale, with every preset."""
     evidence = {preset: evidence_of(records, scale, preset) for preset in PRESETS}
+    claims: dict[str, dict[str, list[Claim]]] = {preset: {} for preset in PRESETS}
     found = []
     for name, experiment in EXPERIMENTS.items():
         on_experiment(name)
+        for preset, own in evidence.items():
+            claims[preset][name] = experiment.claims_of(own)
+        presets = {preset: with_preset(experiment, own, claims[preset][name]) for preset, own in evidence.items()}
         found.append(
             {
                 "name": name,
-                "heading": heading_of(name),
+                "heading": experiment.heading,
                 "title": experiment.title,
+                "beyond": experiment in BEYOND,
                 "missing": experiment.missing,
+                "analysis": experiment.analysis,
                 "command": f"icecore reproduce {name} --scale {scale}" if experiment.cells is not None else "",
-                "presets": {preset: with_preset(experiment, own, preset) for preset, own in evidence.items()},
+                "presets": presets,
             }
         )
-    return {"scale": scale, "folder": records.path.parent.name, "presets": PRESETS, "experiments": found}
+    sentences = {preset: findings(own, scale, other_than(preset, claims)) for preset, own in claims.items()}
+    part = {"scale": scale, "folder": records.path.parent.name, "presets": PRESETS}
+    return part | {"findings": sentences, "experiments": found}
 
 
-def heading_of(name: str) -> str:
-    """Return `Table 1` for table1 and `Figure 7` for fig7."""
-    numbered = re.fullmatch(r"(table|fig)(\d+)", name)
-    if numbered is None:
-        return name.replace("_", " ").capitalize()
-    return f"{'Table' if numbered[1] == 'table' else 'Figure'} {numbered[2]}"
+def other_than(preset: str, claims: dict[str, dict[str, list[Claim]]]) -> dict[str, list[Claim]] | None:
+    """Return the claims that those of the first preset are compared with."""
+    return claims[RECONSTRUCTED] if preset == PRESETS[0] else None
 
 
-def with_preset(experiment: Experiment, evidence: Evidence, preset: str) -> dict[str, Any]:
+def with_preset(experiment: Experiment, evidence: Evidence, claims: Sequence[Claim]) -> dict[str, Any]:
     """Return an experiment's claims and charts with one preset; where nothing was run, only the number of claims."""
-    claims = experiment.claims_of(evidence)
+    preset = evidence.preset
+    undecided = [claim for claim in claims if is_judged(claim) and claim.verdict == "undecided"]
     counts = {
         "all": Counter(claim.shown_verdict for claim in claims),
         "judged": Counter(claim.shown_verdict for claim in claims if is_judged(claim)),
+        "few": sum(claim.interval is None for claim in undecided),
+        "inside": sum(is_inside(claim) for claim in undecided),
     }
     if preset != PRESETS[0] and all(claim.ours is None for claim in claims):
         return {"counts": counts}
-    settings = settings_by_label(experiment, evidence)
+    records = {key_of(run): run for each in evidence.by_setting.values() for runs in each.values() for run in runs}
+    behind = [records[key] for claim in claims for source in claim.sources for key in source.runs if key in records]
     shown = [claim for claim in claims if preset == PRESETS[0] or claim.ours is not None]
     return {
         "counts": counts,
-        "claims": [compact(claim_json(claim, settings)) for claim in shown],
+        "claims": [compact(claim_json(claim)) for claim in shown],
         "charts": [drawn for figure in experiment.figures.values() if (drawn := chart_json(figure, evidence))],
-        "made_by": made_by(experiment.runs_of(evidence)),
+        "made_by": made_by(behind),
     }
 
 
-def claim_json(claim: Claim, settings: dict[str, str]) -> dict[str, Any]:
+def is_inside(claim: Claim) -> bool:
+    """Tell whether our number is within the tolerance, whatever its interval."""
+    return claim.allowed is not None and claim.ours is not None and claim.allowed[0] <= claim.ours <= claim.allowed[1]
+
+
+def claim_json(claim: Claim) -> dict[str, Any]:
     """Return a claim as the page shows it; of one that was not run, its position, the paper's number and its note."""
     texts: dict[str, Any] = dict(zip(SHOWN, row_of(claim)[2:], strict=False))
     texts.pop("n")
@@ -88,7 +102,7 @@ def claim_json(claim: Claim, settings: dict[str, str]) -> dict[str, Any]:
         "ours": claim.ours,
         "paper": claim.paper,
         "digits": claim.digits,
-        "values": claim.values,
+        "values": () if claim.values == values_of(claim.sources) else claim.values,
         "n": claim.n,
         "baseline": claim.baseline,
         "null": claim.null and asdict(claim.null),
@@ -99,31 +113,15 @@ def claim_json(claim: Claim, settings: dict[str, str]) -> dict[str, Any]:
         "p": claim.p,
         "exact": claim.exact_match,
         "worst": claim.is_worst,
-        "compared": claim.compared and {"how": claim.compared[0], "cells": claim.compared[1]},
-        "setting": claim.setting or setting_named(claim.cell, settings),
+        "draws": len(claim.by_data_seed),
+        "compared": claim.compared,
+        "sources": [compact(asdict(source)) for source in claim.sources],
     }
 
 
 def compact(value: dict[str, Any]) -> dict[str, Any]:
     """Leave out what is empty; a zero is not."""
     return {name: each for name, each in value.items() if each or (type(each) in (int, float))}
-
-
-def settings_by_label(experiment: Experiment, evidence: Evidence) -> dict[str, str]:
-    """Return the settings of an experiment's cells by label; those of a text, by the labels of their records."""
-    if experiment.runs is not None:
-        return {Setting(run["config"]).label: run["setting"] for run in experiment.runs_of(evidence)}
-    known = evidence.by_setting.keys() | evidence.inside_by_setting.keys()
-    return {str(cell.name): cell.setting for cell in experiment.of(evidence) if cell.setting in known}
-
-
-def setting_named(label: str, settings: dict[str, str]) -> str:
-    """Return the setting of the longest label that the claim's begins with, with or without the task's name."""
-    for known in sorted(settings, key=len, reverse=True):
-        for start in (known, known.partition(", ")[2]):
-            if start and (label == start or label.startswith(f"{start}, ")):
-                return settings[known]
-    return ""
 
 
 def chart_json(figure: Figure, evidence: Evidence) -> dict[str, Any] | None:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from icecore.analysis.circles import circle_pair, components, strongest_frequency
 from icecore.errors import InputError, require
 from icecore.models import Transformer, parameter_of_role
 from icecore.models.base import same_forward_pass
-from icecore.page.along import OnTraining, Snapshot, ends_of, way_of
+from icecore.page.along import OnTraining, Snapshot, ends_of, measured, way_of
 from icecore.page.regenerate import drawn_again
 from icecore.page.sources import PLAYGROUND_VERSION
 from icecore.tasks import ModularAddition, Task
@@ -45,7 +46,8 @@ def playground_of(path: Path, options: PlaygroundOptions, trust: bool, on_traini
     index_of(seed, run.config.seeds)
     watched = way_of(run, seed, options.snapshots, options.may_train, on_training)
     others = [other for other in run.config.seeds if other != seed][: MOST_SETS - 1]
-    sets = {seed: watched} | {other: ends_of(run, other) for other in others}
+    each = {seed: watched} | {other: ends_of(run, other) for other in others}
+    sets = {of: [measured(run, of, one) for one in snapshots] for of, snapshots in each.items()}
     return playground_json(run, sets, options.items) | {"run": path.name}
 
 
@@ -145,9 +147,9 @@ def in_16_bits(tensors: Sequence[Tensor]) -> str:
 
 
 def task_json(task: Task, count: int) -> dict[str, Any]:
-    """Return words of all tokens, test items, and which tokens end a prompt."""
+    """Return words of all tokens, test items, and which tokens end a prompt or only fill short items."""
     items, rule = task.test_items(), strongest_lazy_rule(task)
-    settings = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in vars(task).items())
+    settings = ", ".join(in_words(name, value) for name, value in vars(task).items())
     return {
         "name": task.name,
         "settings": settings,
@@ -155,10 +157,25 @@ def task_json(task: Task, count: int) -> dict[str, Any]:
         "answers": [task.answer_words([token])[0] for token in range(task.vocab_size)],
         "length": task.max_length,
         "ends": sorted({item.prompt[-1] for item in items}),
+        "padding": padding_of(task),
         "items": [{"tokens": item.prompt, "answer": item.answer[0]} for item in items[:count]],
         "long": has_long_answers(task),
         "baselines": task.baselines() | ({} if rule is None else {rule.name: rule.accuracy}),
     }
+
+
+def in_words(setting: str, value: object) -> str:
+    name = setting.replace("_", " ").replace("in stream", "in the training data")
+    return f"{name}: {('no', 'yes')[value]}" if isinstance(value, bool) else f"{name} {value}"
+
+
+def padding_of(task: Task) -> list[int]:
+    """Return the tokens that stand behind the last scored position and nowhere else."""
+    test = task.test_set()
+    is_behind = torch.arange(test.tokens.shape[1]) >= test.lengths[:, None]
+    answers = test.targets[test.scored]
+    behind, others = test.tokens[is_behind].unique(), torch.cat([test.tokens[~is_behind], answers]).unique()
+    return sorted(set(behind.tolist()) - set(others.tolist()))
 
 
 def picture_json(config: RunConfig, last: Snapshot) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import icecore
 from icecore.errors import InputError
-from icecore.page.inside import DAMAGED, measured_part, stored_part, table_json
+from icecore.page.inside import CIRCUMSTANCES, DAMAGED, measured_part, stored_part, table_json
 from icecore.page.own import own_part
 from icecore.page.paper_part import paper_part, paper_settings, scales_of
 from icecore.page.rules import add_lazy_rules
@@ -20,7 +20,7 @@ from icecore.page.sources import PLAYGROUND_VERSION, Sources
 from icecore.reporting.bench_tables import bench_table
 from icecore.store.files import read_json
 from icecore.store.provenance import origin
-from icecore.store.records import Records
+from icecore.store.records import Records, key_of
 
 OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
 POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # points of all curves together; fewest and most of one
@@ -46,7 +46,7 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         library.add_records(records.by_run().values())
         for scale in [options.scale] if options.scale else scales_of(records):
             parts.append(part_of(records, scale, on_progress))
-            of_paper |= paper_settings(scale) | settings_in(parts[-1])
+            of_paper |= paper_settings(scale) | settings_in(parts[-1], library)
     folders = add_folders(
         library, sources.runs, sources.named, warn, lambda done: on_progress("runs", done, len(sources.runs))
     )
@@ -89,14 +89,17 @@ def part_of(records: Records, scale: str, on_progress: OnProgress) -> dict[str, 
     return paper_part(records, scale, lambda _: on_progress(stage, next(names), len(EXPERIMENTS)))
 
 
-def settings_in(part: dict[str, Any]) -> set[str]:
-    """Return the settings that claims point to; language models have no others."""
+def settings_in(part: dict[str, Any], library: Library) -> set[str]:
+    """Return the settings of the runs behind claims; language models have no others."""
+    settings = {key_of(run): key for key, setting in library.settings.items() for run in setting.runs}
     return {
-        claim["setting"]
+        settings[run]
         for experiment in part["experiments"]
         for shown in experiment["presets"].values()
         for claim in shown.get("claims", [])
-        if "setting" in claim
+        for source in claim.get("sources", [])
+        for run in source.get("runs", [])
+        if run in settings
     }
 
 
@@ -161,7 +164,7 @@ def played(path: Path, trust: bool) -> dict[str, Any] | None:
 
 
 def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
-    """Return the tables of stored benchmarks."""
+    """Return the tables of stored benchmarks, with what made them."""
     found = []
     for path in sources.benches:
         try:
@@ -171,5 +174,6 @@ def benches_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
             continue
         with contextlib.suppress(*DAMAGED):  # not of training speed, such as a profile
             title = f"{path.stem}, {stored['device']}" if isinstance(stored.get("device"), str) else path.stem
-            found.append(table_json(bench_table(stored["rows"], title)))
+            known = {name: str(stored[name]) for name in CIRCUMSTANCES if stored.get(name)}
+            found.append({**known, **table_json(bench_table(stored["rows"], title))})
     return found

@@ -85,6 +85,9 @@ class Library:
         for record in records:
             if is_valid(record):
                 run = run_of_record(record)
+                if "curve" in record:  # of memorization, for Figure 8
+                    run["curve"] = [len(self.curves), 0]
+                    self.curves.append(series_of(rows_of(record["curve"]), 1, self.most_points))
                 self.add(record["setting"], record["config"], facts_of(record), run)
 
     def add_folder(self, path: Path) -> str:
@@ -118,8 +121,14 @@ class Library:
             of.runs.append(run)
         else:
             known |= {name: value for name, value in run.items() if known.get(name) in (None, {})}
+            known["curve"] = run.get("curve") or known.get("curve")  # a folder has more than a record
             if not run.get("unfinished"):
                 known.pop("unfinished", None)
+
+
+def rows_of(curve: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Return a record's curve as the rows that a run's folder logs."""
+    return [{"step": step, "accuracy": [each]} for step, each in zip(curve["steps"], curve["accuracy"], strict=True)]
 
 
 def run_of_record(record: Record) -> dict[str, Any]:

@@ -34,20 +34,20 @@ from icecore.reporting.claim import Claim
 from icecore.store.records import Records
 
 OF_ONE_RUN = "it shows one run; draw it with icecore analyze RUN --figures DIR"
-FIG2 = Experiment("fig2", "attention maps of needle", missing=OF_ONE_RUN)
-FIG3 = Experiment("fig3", "embeddings of modular addition", missing=OF_ONE_RUN)
+FIG2 = Experiment("fig2", "attention maps of needle", missing=OF_ONE_RUN, analysis="attention")
+FIG3 = Experiment("fig3", "embeddings of modular addition", missing=OF_ONE_RUN, analysis="modular")
 FIG5 = Experiment("fig5", "samples of language models", missing="it shows samples; write them with icecore sample RUN")
 
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
-        *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
-        TEXT,
-        *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT, LADDER_EXPERIMENT),
-        *(THAW, TRANSPLANT, TRANSPLANT_LANGUAGE, RANK),
-    )
-}
+OF_THE_PAPER = (
+    *(TABLE1, TABLE2, TABLE3, TABLE4, TABLE5, TABLE6, TABLE7, TABLE9),
+    *(FIG2, FIG3, FIG4, FIG5, FIG6, FIG7, FIG8),
+    TEXT,
+)
+BEYOND = (
+    *(INIT, RATES, POSITIONS, MODULUS, BATCHES, DATA, GAIN, BODIES_EXPERIMENT, PARTS_EXPERIMENT, LADDER_EXPERIMENT),
+    *(THAW, TRANSPLANT, TRANSPLANT_LANGUAGE, RANK),
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in (*OF_THE_PAPER, *BEYOND)}
 FIGURES: dict[str, tuple[Experiment, Figure]] = {
     name: (experiment, figure) for experiment in EXPERIMENTS.values() for name, figure in experiment.figures.items()
 }
@@ -81,4 +81,14 @@ def spent_on(names: Sequence[str], scale: str, preset: str, records: Records) ->
     return spent(run for name in names for run in EXPERIMENTS[name].runs_of(evidence))
 
 
-__all__ = ["EXPERIMENTS", "FIGURES", "Evidence", "Experiment", "claims_of", "evidence_of", "named", "spent_on"]
+__all__ = [
+    "BEYOND",
+    "EXPERIMENTS",
+    "FIGURES",
+    "Evidence",
+    "Experiment",
+    "claims_of",
+    "evidence_of",
+    "named",
+    "spent_on",
+]

@@ -12,6 +12,7 @@ from icecore.paper.numbers import LAPTOP_LINE, KnownReason, Number
 from icecore.reporting.claim import (
     Claim,
     Precisions,
+    Source,
     around,
     median_of,
     nearest_baseline,
@@ -19,6 +20,7 @@ from icecore.reporting.claim import (
     precision_of,
     seeds_in_words,
     strictly_judged,
+    values_of,
     verdict_of,
     without_verdict,
 )
@@ -60,13 +62,7 @@ def measured_claims(
 ) -> tuple[Wanted, list[Claim]]:
     cells = {cell.name: cell for cell in experiment.of(evidence)}
     wanted: Wanted = [(number, cells[number.cell]) for number in printed] or [(None, cell) for cell in cells.values()]
-    found = [
-        over_data_seeds(
-            claim_of(experiment, cell, number, evidence.scale, evidence.precisions(cell)), cell, number, evidence
-        )
-        for number, cell in wanted
-    ]
-    return wanted, found
+    return wanted, [claim_of(experiment, cell, number, evidence) for number, cell in wanted]
 
 
 def differing_cells(experiment: Experiment, evidence: Evidence, wanted: Wanted, found: Sequence[Claim]) -> Differing:
@@ -78,22 +74,6 @@ def differing_cells(experiment: Experiment, evidence: Evidence, wanted: Wanted, 
         for place, (number, cell) in enumerate(wanted)
         if number is not None and found[place].verdict == "differs"
     ]
-
-
-def over_data_seeds(claim: Claim, cell: PaperCell, number: Number | None, evidence: Evidence) -> Claim:
-    """Return the claim over all data seeds that were run in its precision; with one data seed, as it is."""
-    if number is None or not claim.values:
-        return claim
-    precision = precision_of(evidence.runs(cell))
-    others = [evidence.precisions(redraw).get(precision, []) for redraw in evidence.redraws.get(cell.name, [])]
-    groups = (claim.values, *(tuple(percentages(runs, number)) for runs in others if runs))
-    if len(groups) == 1:
-        return claim
-    values = tuple(value for group in groups for value in group)
-    ours = median_of(values)
-    verdict = judge(number, ours, evidence.scale)[2]
-    note = "; ".join(filter(None, (f"over {len(groups)} data seeds", claim.note)))
-    return replace(claim, ours=ours, values=values, by_data_seed=groups, verdict=verdict, note=note)
 
 
 def changed_runs(experiment: Experiment, cell: PaperCell, evidence: Evidence) -> dict[Variation, Precisions]:
@@ -109,41 +89,44 @@ def matching(number: Number, changed: Mapping[Variation, Precisions]) -> list[st
     ]
 
 
-def claim_of(
-    experiment: Experiment, cell: PaperCell, number: Number | None, scale: str, precisions: Precisions
-) -> Claim:
-    """Return a cell's claim, from the precision with the most seeds; the others go into the note."""
+def claim_of(experiment: Experiment, cell: PaperCell, number: Number | None, evidence: Evidence) -> Claim:
+    """Return a cell's claim over all data seeds, from the precision with the most seeds; others go into the note."""
     key = "accuracy" if number is None else number.accuracy
-    counted = of_most_seeds(precisions)
-    runs = [record for record in counted if key in record]
-    values = [100 * record[key] for record in runs]
+    draws = [(draw, [run for run in counted if key in run]) for draw, counted in evidence.draws(cell)]
+    runs = [run for _, each in draws for run in each]
+    sources = tuple(Source.of(draw.label, each, lambda run: 100 * run[key]) for draw, each in draws if each)
+    values = values_of(sources)
     ours = median_of(values)
     baselines = runs[0]["baselines"].values() if runs and key == "accuracy" else []
     suffix = TRAIN if key == "train_accuracy" else ""
-    tolerance, reason, verdict = judge(number, ours, scale)
+    tolerance, reason, verdict = judge(number, ours, evidence.scale)
     whole = [100 * record["exact_match"] for record in runs if "exact_match" in record]
     row, column = experiment.place(cell.name)
     allowed, null = None, None
-    if number is not None and scale == "paper":
+    if number is not None and evidence.scale == "paper":
         allowed = around(number.paper, number.tolerance.points)
         rules = runs[0]["baselines"] if baselines else {}
         null = nearest_baseline(rules, number.paper, number.tolerance.points)
+    by_data_seed = tuple(source.values for source in sources) if len(sources) > 1 else ()
+    notes = [f"over {len(by_data_seed)} data seeds"] if by_data_seed else []
     return Claim(
         experiment.name,
         cell.label + suffix,
         None if number is None else number.paper,
         ours,
-        tuple(values),
+        values,
         100 * max(baselines) if baselines else None,
         tolerance,
         reason,
         verdict,
-        note="; ".join(notes_on(precisions, key, whole)),
+        note="; ".join([*notes, *notes_on(evidence.precisions(cell), key, whole)]),
         exact_match=median_of(whole) if key == "accuracy" else None,
         place=(row + suffix, column),
         setting=cell.setting,
         allowed=allowed,
         null=null,
+        by_data_seed=by_data_seed,
+        sources=sources,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from icecore.paper.cells import PaperCell, Variation
 from icecore.paper.scales import SCALES, Scale
-from icecore.reporting.claim import Precisions, by_precision, of_most_seeds
+from icecore.reporting.claim import Precisions, by_precision, of_most_seeds, precision_of
 from icecore.store.rates import chosen_rates
 from icecore.store.records import INSIDE, TRACKS, Record, Records
 from icecore.sweeps.names import CellName
@@ -42,6 +42,13 @@ class Evidence:
     def runs(self, cell: PaperCell) -> list[Record]:
         """Return a cell's records, one per seed, in the precision with the most seeds."""
         return of_most_seeds(self.precisions(cell))
+
+    def draws(self, cell: PaperCell) -> list[tuple[PaperCell, list[Record]]]:
+        """Return a cell with its records, then the same with other draws of the training data, in its precision."""
+        own = self.runs(cell)
+        precision, redraws = precision_of(own), self.redraws.get(cell.name, []) if own else []
+        others = [(redraw, self.precisions(redraw).get(precision, [])) for redraw in redraws]
+        return [(cell, own), *((redraw, runs) for redraw, runs in others if runs)]
 
     def inside(self, cell: PaperCell) -> list[Record]:
         """Return the records of activations in a cell's runs."""

@@ -1,5 +1,6 @@
 """A table or figure of the paper: its cells, claims and drawing."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,11 +41,20 @@ class Experiment:
     figures: dict[str, Figure] = field(default_factory=dict)
     runs: "Callable[[Experiment, Evidence], list[Record]] | None" = None  # default: those of its cells
     missing: str = ""
+    analysis: str = ""  # of `icecore analyze`, which shows it
     needs_text: bool = False  # cells need a prepared text
     columns: Literal["model", "width", "variant"] = "model"  # its columns; rows are the rest of the names
     has_presets: bool = False  # its table can have a row per preset
     has_rates: bool = False  # its cells may take the best of several rates
     tables: "Callable[[Experiment, Evidence], list[Table]] | None" = None  # shown instead of a row per claim
+
+    @property
+    def heading(self) -> str:
+        """Return `Table 1` for table1 and `Figure 7` for fig7."""
+        numbered = re.fullmatch(r"(table|fig)(\d+)", self.name)
+        if numbered is None:
+            return self.name.replace("_", " ").capitalize()
+        return f"{'Table' if numbered[1] == 'table' else 'Figure'} {numbered[2]}"
 
     def at(self, scale: str, preset: str, text: Path | None = None) -> list[PaperCell]:
         """Return its cells, if any; `text` replaces the scale's prepared text."""

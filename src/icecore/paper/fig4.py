@@ -16,9 +16,9 @@ from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.language import OTHER_TEXT, kind_of, language_cell, layers_of, of_one_text, width_of
 from icecore.paper.scales import Scale
 from icecore.reporting.chart import Axis, Chart, Dot, line_of, rules_of
-from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, Source, median_of, strictly_judged, verdict_of, without_verdict
 from icecore.reporting.verdict import Null
-from icecore.store.records import Record
+from icecore.store.records import Record, key_of
 from icecore.sweeps.names import TRAINED, CellName
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Trained:
-    """Language models of one shape: each seed's best validation loss, and the baselines."""
+    """Language models of one shape: each run's best validation loss, and the baselines."""
 
     kind: str  # Random or Normal
     width: int
@@ -60,10 +60,15 @@ class Trained:
     baselines: dict[str, float]
     train_tokens: int
     epochs: float
+    runs: tuple[str, ...] = ()  # the keys of the values' runs
 
     @property
     def name(self) -> CellName:
         return CellName("language", self.kind, self.width, self.layers, "best validation loss")
+
+    @property
+    def source(self) -> Source:
+        return Source(str(self.name), self.values, self.runs)
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
@@ -91,9 +96,10 @@ def trained(evidence: Evidence) -> list[Trained]:
     for run in of_one_text(evidence.all_runs, evidence.preset):
         by_shape.setdefault((layers_of(run), kind_of(run), width_of(run)), []).append(run)
     for (layers, kind, width), own in sorted(by_shape.items()):
-        values, text = tuple(sorted(run["best_loss"] for run in own)), own[0]["text"]
+        own.sort(key=lambda run: run["seed"])
+        values, keys, text = (run["best_loss"] for run in own), tuple(map(key_of, own)), own[0]["text"]
         baselines, tokens = own[0].get("loss_baselines", {}), text["tokens"]["train"]
-        found.append(Trained(kind, width, layers, values, baselines, tokens, text["epochs"]))
+        found.append(Trained(kind, width, layers, tuple(values), baselines, tokens, text["epochs"], keys))
     return found
 
 
@@ -122,6 +128,7 @@ def point_claim(experiment: Experiment, point: Trained) -> Claim:
         digits=3,
         note=f"within {point.epochs:g} epochs of {point.train_tokens:,} tokens",
         place=experiment.place(point.name),
+        sources=(point.source,),
     )
 
 
@@ -129,11 +136,11 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
     """Return a claim on one loss minus another. On another text only its sign, or that it is small, can be compared."""
     by_size = {f"{point.kind} {point.name.size}": point for point in points}
     first, second = by_size.get(shape.first), by_size.get(shape.second)
-    ours, seeds, compared = None, 0, None
+    ours, seeds, sources = None, 0, ()
     if first is not None and second is not None:
         ours = statistics.median(first.values) - statistics.median(second.values)
         seeds = min(len(first.values), len(second.values))
-        compared = ("difference", (first.values, second.values))
+        sources = (first.source, second.source)
     label = f"loss of {shape.first} minus {shape.second}"
     verdict = verdict_of(ours, ours is not None and shape.least <= ours <= shape.most)
     return Claim(
@@ -149,8 +156,9 @@ def shape_claim(points: Sequence[Trained], shape: Shape) -> Claim:
         digits=2,
         seeds=seeds,
         allowed=(shape.least, shape.most),
-        compared=compared,
+        compared="difference",
         null=Null("equal losses", 0.0, shape.least <= 0.0 <= shape.most),
+        sources=sources,
     )
 
 
@@ -180,7 +188,7 @@ def chart_languages(points: Sequence[Trained], title: str) -> Chart:
     lines = []
     for kind in TRAINED:
         for body, count in enumerate(layers):
-            dots = [Dot(one.width, one.values) for one in points if (one.kind, one.layers) == (kind, count)]
+            dots = [Dot(one.width, one.values, one.runs) for one in points if (one.kind, one.layers) == (kind, count)]
             lines += [line_of(f"{kind}, {count} layers", kind, body, dots)] if dots else []
     rules = rules_of(("", name, value) for name, value in points[0].baselines.items())
     return Chart(title, Axis("width", "log"), Axis("best validation loss, nats per token"), tuple(lines), rules)

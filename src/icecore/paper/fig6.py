@@ -15,8 +15,9 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import Scale
 from icecore.reporting.chart import Axis, Chart, Dot, Rule, line_of
-from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, Source, median_of, strictly_judged, verdict_of, without_verdict
 from icecore.reporting.verdict import Null
+from icecore.store.records import key_of
 from icecore.sweeps.names import TRAINED, CellName
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class Imitated:
     target_width: int
     values: tuple[float, ...]
     baselines: dict[str, float]
+    runs: tuple[str, ...] = ()  # the keys of the values' runs
+
+    @property
+    def source(self) -> Source:
+        return Source(f"{task_name(self.target_width)}, {self.kind} {self.student}", self.values, self.runs)
 
 
 def imitations_of(evidence: Evidence) -> list[Imitated]:
@@ -90,9 +96,9 @@ def imitations_of(evidence: Evidence) -> list[Imitated]:
     found = []
     for cell in FIG6.of(evidence):
         runs = evidence.runs(cell)
-        losses = tuple(sorted(run["loss"] for run in runs))
+        losses, keys = tuple(run["loss"] for run in runs), tuple(map(key_of, runs))
         baselines = runs[0].get("loss_baselines", {}) if runs else {}
-        found.append(Imitated(cell.name.kind, cell.name.size, by_task[cell.name.task], losses, baselines))
+        found.append(Imitated(cell.name.kind, cell.name.size, by_task[cell.name.task], losses, baselines, keys))
     return found
 
 
@@ -136,6 +142,7 @@ def point_claim(point: Imitated, cell: CellName, scale: str) -> Claim:
         digits=4,
         note="" if replicated is None else f"replication {replicated:.3f}",
         place=(name.column, name.task),
+        sources=(point.source,) if point.values else (),
     )
 
 
@@ -157,8 +164,9 @@ def shape_claim(label: str, upper: Imitated, lower: Imitated, least: float, reas
         verdict,
         seeds=seeds,
         allowed=(least, math.inf),
-        compared=("ratio", (upper.values, lower.values)),
+        compared="ratio",
         null=Null("equal divergences", 1.0, least <= 1.0),
+        sources=(upper.source, lower.source),
     )
 
 
@@ -203,7 +211,8 @@ def chart_imitations(points: Sequence[Imitated], title: str) -> Chart:
     lines = []
     for kind in TRAINED:
         for body, student in enumerate(students):
-            dots = [Dot(one.target_width, one.values) for one in points if (one.kind, one.student) == (kind, student)]
+            own = [one for one in points if (one.kind, one.student) == (kind, student)]
+            dots = [Dot(one.target_width, one.values, one.runs) for one in own]
             lines += [line_of(f"{kind} {student}", kind, body, dots)] if dots else []
     names = dict.fromkeys(name for point in points for name in point.baselines)
     known = {

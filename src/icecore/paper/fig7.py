@@ -5,7 +5,9 @@ from icecore.paper.cells import PaperCell
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.scales import FOUR, WIDTHS, Scale
+from icecore.reporting.claim import percentage
 from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
+from icecore.store.records import Record, key_of
 from icecore.sweeps.names import TRAINED, CellName
 
 
@@ -20,14 +22,22 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
 
 def points_of(cells: list[PaperCell], lines: list[str], evidence: Evidence) -> dict[str, Point]:
     """Return the recorded points by setting; `lines` has the line of each cell."""
-    recorded = [(cell, line, runs) for cell, line in zip(cells, lines, strict=True) if (runs := evidence.runs(cell))]
+    recorded = [
+        (cell, line, runs) for cell, line in zip(cells, lines, strict=True) if (runs := all_draws(cell, evidence))
+    ]
     widths = tuple(sorted({width_of(cell, evidence) for cell in cells})) if recorded else ()
     found: dict[str, Point] = {}
     for cell, line, runs in recorded:
-        values = tuple(sorted(100 * run["accuracy"] for run in runs))
-        baseline = 100 * max(runs[0]["baselines"].values(), default=0.0)
-        found[cell.setting] = Point(cell.name.task, line, width_of(cell, evidence), values, baseline, widths)
+        width, baseline = width_of(cell, evidence), 100 * max(runs[0]["baselines"].values(), default=0.0)
+        seeds, keys = tuple(run["seed"] for run in runs), tuple(map(key_of, runs))
+        values = tuple(map(percentage, runs))
+        found[cell.setting] = Point(cell.name.task, line, width, values, baseline, widths, seeds, keys)
     return found
+
+
+def all_draws(cell: PaperCell, evidence: Evidence) -> list[Record]:
+    """Return a cell's records over all data seeds, as Table 1 counts them."""
+    return [run for _, runs in evidence.draws(cell) for run in runs]
 
 
 def width_of(cell: PaperCell, evidence: Evidence) -> int:

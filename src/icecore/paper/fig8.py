@@ -10,8 +10,9 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.table3 import TABLE3, runs_with
 from icecore.reporting.chart import Axis, Chart, Dot, line_of
-from icecore.reporting.claim import Claim, median_of, strictly_judged, verdict_of
+from icecore.reporting.claim import Claim, Source, median_of, strictly_judged, verdict_of
 from icecore.reporting.verdict import Null
+from icecore.store.records import key_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawn
@@ -25,8 +26,8 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     most, reason = CONVERGED
     found: list[Claim] = []
     for cell in experiment.of(evidence):
-        values = [last_tenth(run["curve"]) for run in runs_with("curve", cell, evidence)]
-        ours = median_of(values)
+        source = Source.of(cell.name, runs_with("curve", cell, evidence), lambda run: last_tenth(run["curve"]))
+        ours = median_of(source.values)
         verdict = verdict_of(ours, ours is not None and abs(ours) <= most)
         place = (cell.name.column, "points in the last tenth")
         found.append(
@@ -35,7 +36,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                 ", ".join(place),
                 None,
                 ours,
-                tuple(values),
+                source.values,
                 None,
                 f"at most {most:g}",
                 reason,
@@ -44,6 +45,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                 place=place,
                 allowed=(-most, most),
                 null=Null("no learning", 0.0, True),
+                sources=(source,) if source.values else (),
             )
         )
     return found if evidence.scale == "laptop" else strictly_judged(found)
@@ -64,6 +66,7 @@ class MemorizationCurve:
     preset: str
     steps: tuple[int, ...]
     values: tuple[tuple[float, ...], ...]
+    runs: tuple[str, ...] = ()  # the keys of the values' runs
 
 
 def curves_of(evidence: Evidence) -> list[MemorizationCurve]:
@@ -75,11 +78,12 @@ def curves_of(evidence: Evidence) -> list[MemorizationCurve]:
             if cell.setting in seen:
                 continue
             seen.add(cell.setting)
-            curves = [run["curve"] for run in runs_with("curve", cell, evidence)]
-            curves = [curve for curve in curves if curve["steps"] == curves[0]["steps"]]
-            if curves:
-                values = tuple(tuple(100 * value for value in curve["accuracy"]) for curve in curves)
-                found.append(MemorizationCurve(cell.name.kind, preset, tuple(curves[0]["steps"]), values))
+            runs = runs_with("curve", cell, evidence)
+            runs = [run for run in runs if run["curve"]["steps"] == runs[0]["curve"]["steps"]]
+            if runs:
+                values = tuple(tuple(100 * value for value in run["curve"]["accuracy"]) for run in runs)
+                steps, keys = tuple(runs[0]["curve"]["steps"]), tuple(map(key_of, runs))
+                found.append(MemorizationCurve(cell.name.kind, preset, steps, values, keys))
     return found
 
 
@@ -109,7 +113,10 @@ def chart_curves(curves: Sequence[MemorizationCurve], title: str) -> Chart:
             f"{curve.kind}, preset {curve.preset}",
             curve.kind,
             PRESETS.index(curve.preset),
-            (Dot(step, each) for step, each in zip(curve.steps, zip(*curve.values, strict=True), strict=True)),
+            (
+                Dot(step, each, curve.runs)
+                for step, each in zip(curve.steps, zip(*curve.values, strict=True), strict=True)
+            ),
         )
         for curve in curves
     ]

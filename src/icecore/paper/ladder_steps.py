@@ -1,11 +1,12 @@
 """Records of the ladder: the smallest sufficient width at each rung, beside its coordinates."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from icecore.paper.evidence import Evidence
 from icecore.paper.ladder_cells import cells_by_place
 from icecore.paper.ladder_grid import KINDS, RUNGS, TARGET, WIDTHS, Rung
+from icecore.reporting.claim import Source, percentage
 from icecore.reporting.thresholds import Threshold
 from icecore.store.records import Record
 from icecore.sweeps.names import TRAINABLE_OF
@@ -23,6 +24,7 @@ class Step:
     baseline: tuple[str, float]  # the strongest rule that needs no learning
     thresholds: dict[str, Threshold]  # by kind
     rates: dict[str, tuple[float, ...]]  # by kind, those of its runs
+    sources: dict[str, tuple[Source, ...]] = field(default_factory=dict)  # by kind, a cell per width
 
     @property
     def order(self) -> tuple[float, ...]:
@@ -70,12 +72,17 @@ def steps_of(evidence: Evidence) -> list[Step]:
             coordinates = next((run["coordinates"] for run in each if "coordinates" in run), {})
             thresholds = {kind: threshold_of(by_width, evidence.scale) for kind, by_width in here.items()}
             rates = {kind: rates_of(by_width) for kind, by_width in here.items()}
-            found.append(Step(rung, coordinates, strongest_baseline(each), thresholds, rates))
+            sources = {kind: sources_of(rung, kind, by_width) for kind, by_width in here.items()}
+            found.append(Step(rung, coordinates, strongest_baseline(each), thresholds, rates, sources))
     return sorted(found, key=lambda step: step.order)
 
 
 def rates_of(by_width: dict[int, list[Record]]) -> tuple[float, ...]:
     return tuple(sorted({float(runs[0]["config"]["optimization"]["lr"]) for runs in by_width.values()}))
+
+
+def sources_of(rung: Rung, kind: str, by_width: dict[int, list[Record]]) -> tuple[Source, ...]:
+    return tuple(Source.of(rung.name(kind, width), runs, percentage) for width, runs in sorted(by_width.items()))
 
 
 def threshold_of(by_width: dict[int, list[Record]], scale: str) -> Threshold:

@@ -77,6 +77,7 @@ def width_claims(name: str, rungs: Sequence[Rung], steps: Sequence[Step]) -> lis
                     note=str(threshold) if is_run else "",
                     seeds=threshold.seeds if threshold is not None else 0,
                     place=(str(rung), kind) if width is not None else None,
+                    sources=() if step is None else step.sources[kind],
                 )
             )
     return found

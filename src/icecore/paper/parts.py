@@ -13,7 +13,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.language import OTHER_TEXT, language_cell
 from icecore.paper.scales import Scale
-from icecore.reporting.claim import Claim, median_of, without_verdict
+from icecore.reporting.claim import Claim, Source, median_of, without_verdict
 from icecore.reporting.table import Table
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
@@ -90,23 +90,24 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     for body in BODIES:
         for part in (part for part in PARTS if has(body, part)):
             own = known.get((body, part), [])
-            values = tuple(run["best_loss"] for run in own)
             name = CellName("language", part, WIDTHS[evidence.scale], LAYERS, variant_of(body))
+            source = Source.of(name, own, lambda run: run["best_loss"])
             baseline = min(own[0]["loss_baselines"].values(), default=None) if own else None
-            ours = median_of(values)
+            ours = median_of(source.values)
             found.append(
                 Claim(
                     experiment.name,
                     str(name),
                     None,
                     ours,
-                    values,
+                    source.values,
                     baseline,
                     "",
                     OTHER_TEXT,
                     without_verdict(ours),
                     digits=3,
                     place=(part, body),
+                    sources=(source,) if own else (),
                 )
             )
     return found

@@ -17,10 +17,10 @@ from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.origins import changed_cell, matched_cell
 from icecore.paper.rank_tables import Curve, accuracies, halfway_ranks, outcomes
 from icecore.paper.scales import FOUR, Scale
-from icecore.reporting.claim import Claim, without_verdict
+from icecore.reporting.claim import Claim, Source, percentage, without_verdict
 from icecore.reporting.figures.widths import Point, chart_widths, draw_widths
 from icecore.reporting.table import Table
-from icecore.store.records import Record
+from icecore.store.records import Record, key_of
 from icecore.sweeps.names import CellName
 
 if TYPE_CHECKING:
@@ -102,8 +102,11 @@ def curves(evidence: Evidence) -> list[Curve]:
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     """Return the halfway rank of each curve."""
-    known = {(curve.task, curve.arm, curve.width): curve for curve in curves(evidence)}
-    found = []
+    known, found = {(curve.task, curve.arm, curve.width): curve for curve in curves(evidence)}, []
+    sources: dict[tuple[str, str, int], tuple[Source, ...]] = {}
+    for place, runs in recorded(evidence):
+        own = place.task, place.arm, place.width
+        sources[own] = (*sources.get(own, ()), Source.of(place.name, runs, percentage))
     for task, arm, width in dict.fromkeys((place.task, place.arm, place.width) for place in places(evidence.scale)):
         curve = known.get((task, arm, width))
         half = None if curve is None else curve.halfway
@@ -121,6 +124,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                 without_verdict(None if half is None else half.rank),
                 note="" if half is None else str(half),
                 seeds=0 if half is None else len(half.seeds),
+                sources=sources.get((task, arm, width), ()),
             )
         )
     return found
@@ -139,9 +143,11 @@ def points(evidence: Evidence) -> list[Point]:
             place.task,
             f"Random, {place.arm}" + ("" if place.width == widest else f", width {place.width}"),
             place.rank,
-            tuple(sorted(100 * run["accuracy"] for run in runs)),
+            tuple(map(percentage, runs)),
             100 * max(runs[0]["baselines"].values(), default=0.0),
             RANKS[evidence.scale],
+            tuple(run["seed"] for run in runs),
+            tuple(map(key_of, runs)),
         )
         for place, runs in recorded(evidence)
     ]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from icecore.reporting.claim import Claim, median_of, verdict_of
+from icecore.reporting.claim import Claim, Source, median_of, values_of, verdict_of
 from icecore.reporting.verdict import Null, combined
 
 
@@ -38,10 +38,14 @@ class Rule:
         more = {"digits": self.digits, "null": self.null, "seeds": seeds, "note": note}
         return replace(made, allowed=(self.least, self.most), **more, **measured)
 
-    def of_seeds(self, values: Sequence[float], is_worst: bool = False) -> Claim:
+    def of_seeds(self, sources: Sequence[Source], is_worst: bool = False) -> Claim:
+        values = values_of(sources)
         ours = min(values, default=None) if is_worst else median_of(values)
-        return self.claim(ours, len(values), values=tuple(values), is_worst=is_worst)
+        return self.claim(ours, len(values), values=values, sources=tuple(sources), is_worst=is_worst)
 
-    def of_cells(self, how: str, cells: Sequence[tuple[float, ...]]) -> Claim:
+    def of_cells(self, how: str, sources: Sequence[Source]) -> Claim:
+        """Combine the medians of several cells."""
+        cells = [source.values for source in sources]
         seeds = min(map(len, cells), default=0)
-        return self.claim(combined(how, cells) if cells else None, seeds, compared=(how, tuple(cells)))
+        ours = combined(how, cells) if cells else None
+        return self.claim(ours, seeds, compared=how, sources=tuple(sources))

@@ -9,7 +9,7 @@ from icecore.paper.differences import Matches, confirmed_for, explains, share_re
 from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment
 from icecore.paper.numbers import Tolerance
-from icecore.reporting.claim import Claim, around, median_of, strictly_judged, verdict_of, without_verdict
+from icecore.reporting.claim import Claim, Source, around, median_of, strictly_judged, verdict_of, without_verdict
 from icecore.reporting.verdict import Null
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
@@ -117,16 +117,23 @@ def null_of(share: Share, printed: Sequence[Share]) -> Null:
 
 def share_claim(name: str, share: Share, runs: Sequence[Record], is_comparable: bool, more: str = "") -> Claim:
     """Return a claim at the default choices: every position that is read, the last layer after the final norm."""
-    values = shares_of(runs, share)
-    ours = median_of(values)
+    source = source_of(runs, share)
+    ours = median_of(source.values)
     tolerance, reason = f"{share.tolerance.points:g}", share.tolerance.reason + more
     verdict = verdict_of(ours, ours is not None and abs(ours - share.paper) <= share.tolerance.points)
     if not is_comparable:
         tolerance, reason, verdict = "", "shares of variance depend on the width", without_verdict(ours)
     place = (str(share.cell), share.column)
     allowed = around(share.paper, share.tolerance.points) if is_comparable else None
-    number = (share.paper, ours, tuple(values), None)
-    return Claim(name, ", ".join(place), *number, tolerance, reason, verdict, place=place, allowed=allowed)
+    number = (share.paper, ours, source.values, None)
+    claim = Claim(name, ", ".join(place), *number, tolerance, reason, verdict, place=place, allowed=allowed)
+    return replace(claim, sources=(source,) if source.values else ())
+
+
+def source_of(runs: Sequence[Record], share: Share) -> Source:
+    """Return the share in % of each seed that has it, at the default choices."""
+    measured = [run for run in runs if shares_of([run], share)]
+    return Source.of(share.cell, measured, lambda run: shares_of([run], share)[0])
 
 
 def shares_of(

@@ -18,6 +18,7 @@ from icecore.paper.scales import Scale
 from icecore.reporting.chart import Axis, Chart, Dot, Rule, line_of
 from icecore.reporting.claim import (
     Claim,
+    Source,
     around,
     median_of,
     nearest_baseline,
@@ -25,7 +26,7 @@ from icecore.reporting.claim import (
     verdict_of,
     without_verdict,
 )
-from icecore.store.records import Record
+from icecore.store.records import Record, key_of
 from icecore.sweeps.names import TRAINED, CellName
 
 if TYPE_CHECKING:
@@ -59,11 +60,14 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     found: list[Claim] = []
     runs_of = {cell.name: runs_with("capacity", cell, evidence) for cell in experiment.of(evidence)}
     for name, runs in runs_of.items():
+        own = []
         for column, paper, values in zip(COLUMNS, PRINTED[name.kind], papers_values(runs), strict=True):
-            found.append(number_claim(name.column, column, paper, values, evidence.scale, runs))
+            own.append(number_claim(name.column, column, paper, values, evidence.scale, runs))
         for column, key in OURS.items():
             values = [run["capacity"][key] for run in runs]
-            found.append(own_claim(name.column, column, list(map(round, values)) if key == "loss_bits" else values))
+            own.append(own_claim(name.column, column, list(map(round, values)) if key == "loss_bits" else values))
+        keys = tuple(map(key_of, runs))
+        found += [replace(one, sources=(Source(str(name), one.values, keys),) if runs else ()) for one in own]
     found.append(ratio_claim({name.kind: runs for name, runs in runs_of.items()}, evidence.scale))
     return strictly_judged(found if evidence.scale == "laptop" else list(map(of_own, found)))
 
@@ -127,8 +131,11 @@ def own_claim(row: str, column: str, values: Sequence[float]) -> Claim:
 
 def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
     """Claim the ratio of Normal to Random in bits per trained parameter, as the paper counts them."""
-    key = "accuracy_bits_per_trained"
-    normal, random = (median_of([run["capacity"][key] for run in runs_of[kind]]) for kind in ("Normal", "Random"))
+    sources = [
+        Source.of(f"memorization, {kind} 128", runs_of[kind], lambda run: run["capacity"]["accuracy_bits_per_trained"])
+        for kind in ("Normal", "Random")
+    ]
+    normal, random = (median_of(source.values) for source in sources)
     ours = normal / random if normal is not None and random else None
     paper = round(PRINTED["Normal"][3] / PRINTED["Random"][3], 2)
     allowed = 2 * TENTH[0] * paper
@@ -151,6 +158,8 @@ def ratio_claim(runs_of: dict[str, list[Record]], scale: str) -> Claim:
         digits=2,
         seeds=min(map(len, runs_of.values())),
         place=place,
+        compared="ratio",
+        sources=tuple(sources),
     )
 
 
@@ -170,6 +179,7 @@ class Bits:
     measure: str
     values: tuple[float, ...]
     paper: float | None
+    runs: tuple[str, ...] = ()  # the keys of the values' runs
 
 
 def bits_of(evidence: Evidence) -> list[Bits]:
@@ -179,8 +189,8 @@ def bits_of(evidence: Evidence) -> list[Bits]:
         runs, kind = runs_with("capacity", cell, evidence), cell.name.kind
         for measure in MEASURES if runs else ():
             is_printed = measure == "accuracy_bits_per_trained" and evidence.scale == "paper"
-            values = tuple(sorted(run["capacity"][measure] for run in runs))
-            found.append(Bits(kind, measure, values, PRINTED[kind][3] if is_printed else None))
+            values, keys = tuple(run["capacity"][measure] for run in runs), tuple(map(key_of, runs))
+            found.append(Bits(kind, measure, values, PRINTED[kind][3] if is_printed else None, keys))
     return found
 
 
@@ -210,7 +220,7 @@ def chart_bits(bits: Sequence[Bits], title: str) -> Chart:
     labels = {measure: label.replace("\n", " ") for measure, label in MEASURES.items()}
     kinds = dict.fromkeys(one.kind for one in bits)
     lines = [
-        line_of(kind, kind, 0, (Dot(labels[one.measure], one.values) for one in bits if one.kind == kind))
+        line_of(kind, kind, 0, (Dot(labels[one.measure], one.values, one.runs) for one in bits if one.kind == kind))
         for kind in kinds
     ]
     rules = [

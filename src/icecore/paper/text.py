@@ -18,14 +18,13 @@ from icecore.paper.fig4 import trained
 from icecore.paper.numbers import BETWEEN, BIMODAL, LAPTOP_LINE, SOLVED
 from icecore.paper.rule import Rule
 from icecore.paper.scales import FOUR, SCALES, Scale
-from icecore.paper.shares import Share, shares_of
-from icecore.paper.text_analyses import attention_scores, kept_accuracy, modular_metrics
-from icecore.reporting.claim import Claim, median_of, strictly_judged
+from icecore.paper.shares import Share, source_of
+from icecore.paper.text_analyses import circles, induction, ten_directions
+from icecore.reporting.claim import Claim, Source, percentage, strictly_judged
 from icecore.reporting.verdict import Null, combined
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
 
-Values = tuple[float, ...]
 RISE = math.sqrt(fig6.SHARP_RISE[0])
 ENTROPIES = (2.89, 3.02)
 FROZEN_LSTM = "frozen LSTM"
@@ -36,8 +35,8 @@ def cells(scale: Scale, preset: str) -> list[PaperCell]:
     return [scale.cell(CellName(task, "Random", 1024, variant=FROZEN_LSTM), preset, body="lstm") for task in FOUR]
 
 
-def accuracies(experiment: Sequence[PaperCell], evidence: Evidence) -> dict[CellName, Values]:
-    return {cell.name: tuple(100 * run["accuracy"] for run in evidence.runs(cell)) for cell in experiment}
+def accuracies(cells: Sequence[PaperCell], evidence: Evidence) -> dict[CellName, Source]:
+    return {cell.name: Source.of(cell.name, evidence.runs(cell), percentage) for cell in cells}
 
 
 def restarts(evidence: Evidence) -> list[Claim]:
@@ -46,7 +45,8 @@ def restarts(evidence: Evidence) -> list[Claim]:
     least = 100 - SOLVED.points if evidence.scale == "paper" else LAPTOP_LINE
     found = []
     for task in FOUR:
-        runs = evidence.runs(scale.cell(CellName(task, "Random", 1024), evidence.preset))
+        cell = scale.cell(CellName(task, "Random", 1024), evidence.preset)
+        runs = evidence.runs(cell)
         rule = Rule(
             f"consistent restarts: {task}",
             "accuracy of the worst restart of Random 1024",
@@ -57,7 +57,7 @@ def restarts(evidence: Evidence) -> list[Claim]:
         if runs:
             best = 100 * max(runs[0]["baselines"].values(), default=0.0)
             rule = replace(rule, null=Null("best baseline", best, best >= least))
-        found.append(rule.of_seeds([100 * run["accuracy"] for run in runs], is_worst=True))
+        found.append(rule.of_seeds([Source.of(cell.name, runs, percentage)] if runs else [], is_worst=True))
     return found
 
 
@@ -77,7 +77,7 @@ def lstms(experiment: Experiment, evidence: Evidence) -> list[Claim]:
     )
     found = [better.of_cells("difference", [known[CellName(task, kind, 1024)] for kind in ("Random", "LSTM")])]
     frozen = accuracies(experiment.of(evidence), evidence)
-    for cell, values in frozen.items():
+    for cell, source in frozen.items():
         rule = Rule(
             f"frozen LSTM fails: {cell.task}",
             "accuracy of an LSTM whose embeddings alone are trained",
@@ -87,7 +87,7 @@ def lstms(experiment: Experiment, evidence: Evidence) -> list[Claim]:
             Null("no learning", 0.0, True),
             command=f"icecore reproduce text --scale {evidence.scale} --seeds 5 --only '{cell}'",
         )
-        found.append(rule.of_seeds(values))
+        found.append(rule.of_seeds([source] if source.values else []))
     return found
 
 
@@ -111,60 +111,10 @@ def variants(evidence: Evidence) -> list[Claim]:
     return [*found, near.of_cells("most", [known[CellName(task, "U only")] for task in FOUR])]
 
 
-def induction(evidence: Evidence) -> list[Claim]:
-    """Figure 2: a head of layer 1 looks from values to their markers, one of layer 2 from the query to its value."""
-    found = []
-    wanted = (("layer 1, value to marker", 0), ("layer 2, query to value", 1))
-    scores = attention_scores(evidence)
-    for label, place in wanted:
-        values, untrained = [one[0][place] for one in scores], median_of([one[1][place] for one in scores])
-        least = 0.5
-        null = None if untrained is None else Null("untrained body", untrained, untrained >= least)
-        reason = "more attention than all other tokens together; the figure shows maps, no number"
-        rule = Rule(
-            f"induction head: {label}",
-            "mean attention of the best head, needle, Random 1024",
-            least,
-            math.inf,
-            reason,
-            null,
-            digits=3,
-        )
-        found.append(rule.of_seeds(values))
-    return found
-
-
-def circles(evidence: Evidence) -> list[Claim]:
-    """Figure 3: circular embeddings, with gradient symmetricity and distance irrelevance of .88."""
-    metrics = modular_metrics(evidence)
-    reason = "a tenth of the scale from 0 to 1; the paper gives one number and no spread"
-    found = []
-    for key, paper, least, most in (
-        ("circularity", None, 0.5, math.inf),
-        ("gradient_symmetricity", 0.88, 0.78, 0.98),
-        ("distance_irrelevance", 0.88, 0.78, 0.98),
-    ):
-        values, untrained = [one[0][key] for one in metrics], median_of([one[1][key] for one in metrics])
-        null = None if untrained is None else Null("untrained body", untrained, least <= untrained <= most)
-        why = reason if paper else "most of each component lies in one frequency; the paper gives no number"
-        rule = Rule(
-            f"circles: {key.replace('_', ' ')}",
-            "embeddings of modular addition, Random 1024",
-            least,
-            most,
-            why,
-            null,
-            paper,
-            digits=3,
-        )
-        found.append(rule.of_seeds(values))
-    return found
-
-
-def shares_at(printed: Sequence[Share], kind: str, task: str, runs: dict[CellName, list[Record]]) -> list[Values]:
+def shares_at(printed: Sequence[Share], kind: str, task: str, runs: dict[CellName, list[Record]]) -> list[Source]:
     """Return each seed's share in ten directions at the embedding and each layer."""
     own = [one for one in printed if (one.cell.task, one.cell.kind, one.kind) == (task, kind, "directions")]
-    return [tuple(shares_of(runs.get(one.cell, []), one)) for one in own]
+    return [replace(made := source_of(runs.get(one.cell, []), one), cell=f"{made.cell}, {one.column}") for one in own]
 
 
 def inside_of(experiment: Experiment, evidence: Evidence) -> dict[CellName, list[Record]]:
@@ -193,7 +143,7 @@ def concentration(evidence: Evidence) -> list[Claim]:
             Null("equal shares", 0.0, least <= 0),
             command=f"icecore reproduce {command} --scale paper --seeds 5",
         )
-        both = [values for kind in ("Random", "Normal") for values in shares_at(printed, kind, task, runs)]
+        both = [each for kind in ("Random", "Normal") for each in shares_at(printed, kind, task, runs)]
         found.append(rule.of_cells("mean difference", both))
     thirty = Rule(
         "more than 30 %: language, Random 512x4",
@@ -211,8 +161,8 @@ def narrower(evidence: Evidence) -> list[Claim]:
     """Appendix E: generally more variance is in the top directions of narrower models."""
     narrow, wide = inside_of(table7.TABLE7, evidence), inside_of(table4.TABLE4, evidence)
     pairs = [(task, kind) for task in table4.TASKS[1:] for kind in ("Random", "Normal")]
-    first = [values for task, kind in pairs for values in shares_at(table7.SHARES, kind, task, narrow)]
-    second = [values for task, kind in pairs for values in shares_at(table4.SHARES, kind, task, wide)]
+    first = [each for task, kind in pairs for each in shares_at(table7.SHARES, kind, task, narrow)]
+    second = [each for task, kind in pairs for each in shares_at(table4.SHARES, kind, task, wide)]
     rule = Rule(
         "narrower, more variance in ten",
         "places of Tables 4 and 7 with more at width 512 than at 1024, % of 18",
@@ -223,23 +173,6 @@ def narrower(evidence: Evidence) -> list[Claim]:
         command="icecore reproduce table4 table7 --scale paper --seeds 5",
     )
     return [rule.of_cells("percent above", [*first, *second])]
-
-
-def ten_directions(evidence: Evidence) -> list[Claim]:
-    """Section 6: low-dimensional subspaces are sufficient for solving the algorithmic tasks."""
-    found = []
-    for task in FOUR:
-        values, untrained = kept_accuracy(evidence, task)
-        rule = Rule(
-            f"ten directions enough: {task}",
-            "accuracy of Random 1024 when the top ten are kept",
-            100 - BETWEEN.points,
-            math.inf,
-            "near-perfect; the paper gives no number",
-            None if untrained is None else Null("ten of the untrained body", untrained, untrained >= 95),
-        )
-        found.append(rule.of_seeds(values))
-    return found
 
 
 def imitation(evidence: Evidence) -> list[Claim]:
@@ -260,9 +193,9 @@ def imitation(evidence: Evidence) -> list[Claim]:
                     digits=2,
                     command=f"icecore reproduce fig6 --scale paper --preset {preset} --seeds 5",
                 )
-                found.append(rule.of_cells("ratio", [own[high].values, own[low].values]))
+                found.append(rule.of_cells("ratio", [own[high].source, own[low].source]))
     points = fig6.imitations_of(evidence)
-    uniform = {p.target_width: p.baselines["uniform"] for p in points if "uniform" in p.baselines}
+    targets = {p.target_width: p for p in points if "uniform" in p.baselines}
     rule = Rule(
         "entropy of imitation targets",
         "nats; one target per width",
@@ -271,7 +204,13 @@ def imitation(evidence: Evidence) -> list[Claim]:
         Null("uniform outputs", math.log(512), False),
         digits=2,
     )
-    return [*found, rule.of_seeds([math.log(512) - value for value in uniform.values()])]
+    return [*found, rule.of_seeds(list(map(entropy_of, targets.values())))]
+
+
+def entropy_of(point: fig6.Imitated) -> Source:
+    """Return the entropy of a target's outputs, which the record of each of its students has."""
+    source = point.source
+    return Source(source.cell, (math.log(512) - point.baselines["uniform"],), source.runs[:1])
 
 
 def linearized(evidence: Evidence) -> list[Claim]:
@@ -296,19 +235,22 @@ def linearized(evidence: Evidence) -> list[Claim]:
 
 def wide_language(evidence: Evidence) -> list[Claim]:
     """The summary: language modeling by embeddings alone takes width 4096 where full training takes 256."""
-    losses = {f"{point.kind} {point.name.size}": point.values for point in trained(evidence)}
-    narrow = combined("difference", [losses.get(name, ()) for name in ("Random 512x2", "Normal 256x2")])
+    known = {f"{point.kind} {point.name.size}": point.source for point in trained(evidence)}
+    wide, narrow, normal = (
+        known.get(name, Source(name, ())) for name in ("Random 4096x2", "Random 512x2", "Normal 256x2")
+    )
+    null = combined("difference", [narrow.values, normal.values])
     rule = Rule(
         "language: Random 4096 as Normal 256",
         "loss of Random 4096x2 minus Normal 256x2, nats",
         -math.inf,
         0.3,
         "Figure 4's tolerance for losses that are about equal; lower is better",
-        None if narrow is None else Null("Random 512x2 instead", narrow, narrow <= 0.3),
+        None if null is None else Null("Random 512x2 instead", null, null <= 0.3),
         digits=2,
         command="icecore reproduce fig4 --scale paper --seeds 5 --only 'language, Random 4096x2'",
     )
-    return [rule.of_cells("difference", [losses.get(name, ()) for name in ("Random 4096x2", "Normal 256x2")])]
+    return [rule.of_cells("difference", [wide, normal])]
 
 
 def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:

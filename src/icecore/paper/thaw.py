@@ -120,6 +120,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                 note="" if thaw is None else thaw.answer,
                 seeds=0 if thaw is None else len(thaw.seeds),
                 setting=cell.setting,
+                sources=() if thaw is None else (thaw.source(cell.label),),
             )
         )
     return found

@@ -14,9 +14,10 @@ from icecore.paper.pathway_predictions import (
     SHORT_HEAD_REPLACES,
     SLOW_REFINES,
 )
+from icecore.reporting.claim import Source
 from icecore.reporting.pathway import answer_of, at_end, names_of
 from icecore.reporting.table import Table
-from icecore.store.records import Record
+from icecore.store.records import Record, key_of
 
 Point = dict[str, Any]  # one seed's measures at one step
 NORMAL = "Normal"
@@ -53,6 +54,14 @@ class Thaw:
     def mean_scores(self) -> tuple[float, ...]:
         return mean_scores(self.ends)
 
+    def source(self, cell: str) -> Source:
+        """Return the mean score of each seed that has one, with its run."""
+        names = causal_names(self.ends)
+        each = [
+            (score, key_of(record)) for record in self.records for score in mean_scores(at_end(record["track"]), names)
+        ]
+        return Source(cell, tuple(score for score, _ in each), tuple(run for _, run in each))
+
 
 def causal_names(points: Sequence[Point]) -> list[str]:
     return [name for name, is_causal in names_of(points).items() if is_causal] if points else []
@@ -68,9 +77,9 @@ def closeness(score: float) -> float:
     return max(0.0, 1.0 - abs(1.0 - score))
 
 
-def mean_scores(points: Sequence[Point]) -> tuple[float, ...]:
+def mean_scores(points: Sequence[Point], names: Sequence[str] | None = None) -> tuple[float, ...]:
     """Return per seed the mean closeness of the causal measures that can tell; seeds where none can are left out."""
-    names = causal_names(points)
+    names = causal_names(points) if names is None else names
     each = [[closeness(score) for name in names for score in scores_of([point], name)] for point in points]
     return tuple(statistics.fmean(own) for own in each if own)
 

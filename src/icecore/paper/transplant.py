@@ -24,7 +24,7 @@ from icecore.paper.transplant_tables import (
     moved_table,
     outcomes,
 )
-from icecore.reporting.claim import Claim, median_of, without_verdict
+from icecore.reporting.claim import Claim, Source, median_of, percentage, without_verdict
 from icecore.reporting.table import Table
 from icecore.store.records import Record
 from icecore.sweeps.names import CellName
@@ -126,6 +126,7 @@ def claims(experiment: Experiment, evidence: Evidence) -> list[Claim]:
                         "not in the paper",
                         without_verdict(ours),
                         place=(f"{body}, width {width}", task),
+                        sources=() if own is None else (Source.of(name_of(task, body, width), own.runs, percentage),),
                     )
                 )
     return found

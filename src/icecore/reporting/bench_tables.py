@@ -23,7 +23,7 @@ def bench_table(rows: Sequence[Row], title: str = "") -> Table:
 
 def speed_table(rows: Sequence[Row], title: str) -> Table:
     """Return ms per step of one seed, how many times as long the others take, and peak memory on a GPU."""
-    headings = ("", "ours", "lower bound", "share", "reference", "user's loop", "GFLOP")
+    headings = ("", "ours, ms", "lower bound, ms", "share", "reference, ms", "user's loop, ms", "GFLOP")
     lines = [
         (
             label_of(row),

@@ -23,11 +23,11 @@ class Axis:
 
 @dataclass(frozen=True)
 class Dot:
-    """One place of a line, with a value per seed. `seeds` names them, if they are known."""
+    """One place of a line, with a value per run, and the key of each if it is recorded."""
 
     x: Place
     values: tuple[float, ...]
-    seeds: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Claims: numbers of the paper beside ours, and the records behind ours."""
 
+import itertools
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from icecore.reporting.verdict import (
@@ -17,7 +18,29 @@ from icecore.reporting.verdict import (
     resampled_medians,
 )
 from icecore.store.record_schema import PRECISIONS, is_valid
-from icecore.store.records import Record, Records
+from icecore.store.records import Record, Records, key_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A cell behind a claim: its values, and the run of each."""
+
+    cell: str
+    values: tuple[float, ...]
+    runs: tuple[str, ...] = ()  # the key of each value's run
+    analysis: str = ""  # instead of runs: the stored analysis that has the value
+
+    @staticmethod
+    def of(cell: object, runs: Sequence[Record], value: Callable[[Record], float]) -> "Source":
+        return Source(str(cell), tuple(map(value, runs)), tuple(map(key_of, runs)))
+
+
+def percentage(run: Record) -> float:
+    return 100 * run["accuracy"]
+
+
+def values_of(sources: Sequence[Source]) -> tuple[float, ...]:
+    return tuple(itertools.chain.from_iterable(source.values for source in sources))
 
 
 @dataclass(frozen=True)
@@ -41,7 +64,7 @@ class Claim:
     place: tuple[str, str] | None = None  # row and column in the table, if any
     setting: str = ""  # shared by its records, if any
     allowed: tuple[float, float] | None = None  # the range of the tolerance, if seeds decide
-    compared: tuple[str, tuple[tuple[float, ...], ...]] | None = None  # one of COMBINED, and the seeds of each cell
+    compared: str = ""  # one of COMBINED, if it compares the medians of several cells
     by_data_seed: tuple[tuple[float, ...], ...] = ()  # the values of each data seed, if there are several
     is_worst: bool = False  # `ours` is the worst restart, not the median
     null: Null | None = None
@@ -49,6 +72,7 @@ class Claim:
     p: float | None = None  # p-value of no difference, corrected over the table
     different: bool | None = None
     equivalent: bool | None = None
+    sources: tuple[Source, ...] = ()  # cells behind it
 
     @property
     def n(self) -> int:
@@ -122,8 +146,8 @@ def medians_of(claim: Claim) -> Medians | None:
 
     Where there are several data seeds, these are resampled first.
     """
-    if claim.compared is not None:
-        return resampled_combined(*claim.compared)
+    if claim.compared:
+        return resampled_combined(claim.compared, [source.values for source in claim.sources])
     if claim.by_data_seed:
         return resampled_groups(claim.by_data_seed)
     return resampled_least(claim.values) if claim.is_worst else resampled_medians(claim.values)

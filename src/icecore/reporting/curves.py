@@ -38,14 +38,21 @@ class RunCurves:
 
 
 def series_of(rows: Iterable[dict[str, Any]], seeds: int, most: int | None = None) -> Series:
-    """Return each number that was logged for every seed, probes too; with `most`, at no more steps than that."""
+    """Return each number that was logged for every seed, probes too; with `most`, at no more steps than that.
+
+    `items` are the test items that some points are of, where there was no time for all.
+    """
     found: dict[str, list[tuple[int, list[float]]]] = {}
+    samples: dict[str, int] = {}
     for row in rows:
         probes = row.get("probes")
         for name, values in {**row, **(probes if isinstance(probes, dict) else {})}.items():
             if isinstance(values, list) and len(values) == seeds and all(map(is_drawable, values)):
                 found.setdefault(name, []).append((row["step"], values))
-    return {name: thinned(sorted(pairs, key=lambda pair: pair[0]), seeds, most) for name, pairs in found.items()}
+                if name != "loss" and isinstance(row.get("items"), int):
+                    samples[name] = row["items"]
+    series = {name: thinned(sorted(pairs, key=lambda pair: pair[0]), seeds, most) for name, pairs in found.items()}
+    return {name: one | ({"items": samples[name]} if name in samples else {}) for name, one in series.items()}
 
 
 def is_drawable(value: Any) -> bool:
@@ -92,7 +99,7 @@ def look_of(index: int) -> tuple[str, str]:
 def draw_runs(runs: Sequence[RunCurves], measures: Sequence[str], is_log: bool | None = None) -> "Figure":
     """Draw a panel per measured number and a hue per run: the median over seeds, and their range as a band."""
     figure = new_figure(3.7 * max(2, len(measures)), 3.2)
-    panels = figure.subplots(1, len(measures), squeeze=False)[0]
+    panels = figure.subplots(1, len(measures), squeeze=False, sharex=True)[0]
     labels = Counter(run.label for run in runs)
     for panel, measure in zip(panels, measures, strict=True):
         drawn = [(run, *look_of(index)) for index, run in enumerate(runs) if measure in run.series]

@@ -116,6 +116,11 @@ class Records:
         return file.read(1) != b"\n"
 
 
+def key_of(run: Record) -> str:
+    """Return the key of one seed's run: the seeds of a folder share its id."""
+    return f"{run['run']}/{run['seed']}"
+
+
 def with_new_names(result: Record) -> Record:
     """Return a result with current keys."""
     return {RENAMED.get(key, key): value for key, value in result.items()}

@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from icecore.store import remember_source
 from icecore.tasks import Batch, Language
 from icecore.training.config import RunConfig
 from icecore.training.evaluation import evaluate, evaluating, refuse_non_finite_result, result_of
+from icecore.training.memory import out_of_memory
 from icecore.training.parallel import MicroBatches
 from icecore.training.population import Population
 from icecore.training.precision import Precision
@@ -61,15 +63,13 @@ def train_run(
                 if step > before and (intervals.is_logged(step) or ends_phase):
                     loss = trainer.steps.loss.tolist()
                     progress = Progress(step, config.steps, loss)
-                    is_due = step % intervals.evaluate_every == 0 and trainer.has_time_to_evaluate(intervals, test)
-                    if is_due or ends_phase:
-                        began = time.monotonic()
+                    is_due = step % intervals.evaluate_every == 0
+                    if ends_phase or (is_due and trainer.has_time_to_evaluate(intervals, test)):
                         on_rows = evaluating(on_progress, step, config.steps, loss, test)
-                        on_test = evaluate(trainer.population, config.task, test, on_rows)
-                        found = probe_all(probes, trainer.population, test) if probes else None
-                        trainer.evaluations.append(time.monotonic() - began)
-                        accuracy, test_loss = on_test["accuracy"], on_test["loss"]
-                        progress = Progress(step, config.steps, loss, accuracy, test_loss, probes=found)
+                        progress, on_test = trainer.evaluated(progress, test, probes or {}, on_rows)
+                    elif is_due:
+                        sample = test[:: -(-len(test) // intervals.sample(config.training.batch))]
+                        progress, _ = trainer.evaluated(replace(progress, items=len(sample)), sample, {}, None)
                     trainer.report(progress, on_progress)
                 if folder is not None and step in intervals.snapshots and step > before:
                     save_snapshot(folder.path, config, step, trainer.population)
@@ -128,7 +128,7 @@ class Trainer:
         self.saved_step: int | None = None
         self.started, self.seconds_before = time.monotonic(), 0.0
         self.saved_at = self.started
-        self.evaluations: list[float] = []  # seconds of each
+        self.evaluations: list[tuple[int, float]] = []  # items and seconds of each
         self.begin_phase(0, population)
         self.restore()
         self.first_step = self.step
@@ -156,18 +156,28 @@ class Trainer:
         return self.seconds_before + time.monotonic() - self.started
 
     def has_time_to_evaluate(self, intervals: Intervals, test: Batch) -> bool:
-        """Tell whether another evaluation stays within its share of the time.
+        """Tell whether another evaluation of all test items stays within its share of the time.
 
         The first is estimated at half the time of training on as many items: it has no backward pass.
         """
         if intervals.evaluation_share is None:
             return True
         now = time.monotonic() - self.started
-        spent = sum(self.evaluations)
+        spent = sum(seconds for _, seconds in self.evaluations)
         steps = -(-len(test) // self.config.training.batch)
         first = 0.5 * steps * now / max(1, self.step - self.first_step)
-        following = self.evaluations[-1] if self.evaluations else first
+        following = next((seconds for items, seconds in reversed(self.evaluations) if items == len(test)), first)
         return spent + following <= intervals.evaluation_share * (now + following)
+
+    def evaluated(
+        self, progress: Progress, test: Batch, probes: Mapping[str, Probe], on_rows: Callable[[int], None] | None
+    ) -> tuple[Progress, dict[str, list[float]]]:
+        """Return the progress with what a test batch and the probes measure, and all that the batch measures."""
+        began = time.monotonic()
+        on_test = evaluate(self.population, self.config.task, test, on_rows)
+        found = probe_all(probes, self.population, test) if probes else None
+        self.evaluations.append((len(test), time.monotonic() - began))
+        return replace(progress, accuracy=on_test["accuracy"], test_loss=on_test["loss"], probes=found), on_test
 
     def advance(self, until: int, interrupted: Interrupts) -> None:
         """Take steps up to step `until` of this phase, or until interrupted; save when a checkpoint is due."""
@@ -219,6 +229,8 @@ class Trainer:
         row: dict[str, Any] = {"step": progress.step, "loss": progress.loss}
         if progress.accuracy is not None:
             row |= {"accuracy": progress.accuracy, "test_loss": progress.test_loss}
+        if progress.items is not None:
+            row["items"] = progress.items
         if progress.probes is not None:
             row["probes"] = progress.probes
         self.append(row)
@@ -280,15 +292,8 @@ class Trainer:
         """
         if not isinstance(self.config.task, Language):
             return {}
-        measured = [(row["step"], row["test_loss"]) for row in self.rows if row.get("test_loss") is not None]
+        whole = [row for row in self.rows if row.get("test_loss") is not None and "items" not in row]
+        measured = [(row["step"], row["test_loss"]) for row in whole]
         steps, losses = zip(*measured, (self.config.steps, at_the_end), strict=True)
         least = [min(zip(of_seed, steps, strict=True)) for of_seed in zip(*losses, strict=True)]
         return {"best_loss": [loss for loss, _ in least], "best_step": [step for _, step in least]}
-
-
-def out_of_memory(config: RunConfig) -> InputError:
-    batch, seeds = config.training.batch, len(config.seeds)
-    way_out = f"--batch {batch // 2}" if batch > 1 else "a smaller model"
-    if seeds > 1:
-        way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (then the others), or {way_out}"
-    return InputError(f"out of memory with batch {batch} and {seeds} seed{'s' * (seeds > 1)}: try {way_out}")

@@ -129,3 +129,11 @@ def left_of(limit: Path, used: Path) -> int | None:
         return max(0, int(limit.read_text()) - int(used.read_text()))
     except (OSError, ValueError):
         return None
+
+
+def out_of_memory(config: RunConfig) -> InputError:
+    batch, seeds = config.training.batch, len(config.seeds)
+    way_out = f"--batch {batch // 2}" if batch > 1 else "a smaller model"
+    if seeds > 1:
+        way_out = f"--seeds {','.join(map(str, config.seeds[: seeds // 2]))} (then the others), or {way_out}"
+    return InputError(f"out of memory with batch {batch} and {seeds} seed{'s' * (seeds > 1)}: try {way_out}")

@@ -20,10 +20,12 @@ class Progress:
     test_loss: list[float] | None = None
     evaluated: float | None = None
     probes: dict[str, list[float]] | None = None
+    items: int | None = None  # number of test items of the accuracy, if not all
 
 
 ProgressCallback = Callable[[Progress], None]
 EVALUATION_SHARE = 0.2  # share of a run's time, unless the user sets `evaluate_every`
+SAMPLE = 256  # most test items of an evaluation for which all of them would take too long
 CHECKPOINT_MINUTES = 5.0  # between checkpoints at most, unless the user sets `checkpoint_minutes`
 
 
@@ -37,7 +39,7 @@ class Intervals:
     log_every: int
     evaluate_every: int
     checkpoint_every: int
-    evaluation_share: float | None = None  # largest share of the time; None never skips an evaluation
+    evaluation_share: float | None = None  # largest share of the time; None always evaluates all test items
     checkpoint_minutes: float = CHECKPOINT_MINUTES  # a checkpoint is written by steps and by time
     snapshots: tuple[int, ...] = ()  # steps to save the weights after, ascending
 
@@ -67,6 +69,11 @@ class Intervals:
         every = (self.log_every, self.evaluate_every, self.checkpoint_every)
         snapshot = next((each for each in self.snapshots if each > step), end)
         return min(end, snapshot, *((step // often + 1) * often for often in every))
+
+    def sample(self, batch: int) -> int:
+        """Return the number of test items whose evaluation stays within its share: one takes half a training item."""
+        affordable = int(2 * (self.evaluation_share or 1) * self.evaluate_every * batch)
+        return max(1, min(SAMPLE, affordable))
 
     def is_logged(self, step: int) -> bool:
         return step % self.log_every == 0 or step % self.evaluate_every == 0

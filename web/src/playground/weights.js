@@ -15,12 +15,19 @@ export function fromHalf(text) {
 
 const sizeOf = ({ shape }, rows = shape[0]) => shape.slice(1).reduce((product, each) => product * each, rows);
 
+// Whether something that did not train depends on the seed.
+export const hasBody = ({ parameters }) => parameters.some(({ from }) => from === "body" || from.normal !== undefined);
+
 export class Weights {
   constructor(data) {
     this.data = data;
     this.parameters = new Map(data.parameters.map((parameter) => [parameter.name, parameter]));
     this.bodies = new Map();
     this.sets = data.sets.map((set) => ({ ...set, numbers: null }));
+  }
+
+  get hasBody() {
+    return hasBody(this.data);
   }
 
   // Whether a body of any seed can be drawn.

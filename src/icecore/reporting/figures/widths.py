@@ -16,7 +16,7 @@ OTHER_TRAINED = ("p", "<", ">", "*", "h", "d")  # markers of other trainable set
 
 @dataclass(frozen=True)
 class Point:
-    """One width of one line of one task: accuracies in %, ascending."""
+    """One width of one line of one task: accuracies in %, one per run."""
 
     task: str
     line: str
@@ -24,7 +24,8 @@ class Point:
     values: tuple[float, ...]
     baseline: float | None
     widths: tuple[int, ...]  # all widths of the figure, recorded or not
-    seeds: tuple[int, ...] = ()  # one per value, in their order
+    seeds: tuple[int, ...] = ()  # of the values, in their order
+    runs: tuple[str, ...] = ()  # keys of their runs, if they are recorded
 
 
 def styles_of(points: Sequence[Point]) -> dict[str, dict[str, str]]:
@@ -87,7 +88,7 @@ def chart_widths(points: Sequence[Point], title: str, along: str = "width") -> C
     for task, name in dict.fromkeys((point.task, point.line) for point in points):
         own = sorted((point for point in points if (point.task, point.line) == (task, name)), key=lambda one: one.width)
         style = styles[name]
-        dots = tuple(Dot(point.width, point.values, point.seeds) for point in own)
+        dots = tuple(Dot(point.width, point.values, point.runs) for point in own)
         lines.append(Line(name, dots, task, style["color"], style["marker"], style["linestyle"]))
     rules = rules_of((point.task, "baseline", point.baseline) for point in points)
     return Chart(title, Axis(along, "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines), rules)

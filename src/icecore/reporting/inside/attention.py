@@ -125,4 +125,8 @@ def fits(run: AnalyzedRun) -> bool:
     return isinstance(run.config.task, Needle) and has_maps
 
 
-ATTENTION = Analysis("attention", measure, tables, figure, fits=fits, chart=chart)
+ABOUT = (
+    "What each head attends to. On needle, induction takes two steps: from a value back to its marker, then from the "
+    "query to the value that is asked for."
+)
+ATTENTION = Analysis("attention", ABOUT, measure, tables, figure, fits=fits, chart=chart)

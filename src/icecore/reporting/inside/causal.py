@@ -96,4 +96,8 @@ def chart(result: Result) -> list[Chart]:
     return [Chart(title, Axis("k", "log"), Axis("test accuracy, %", least=0, most=100), tuple(lines))]
 
 
-CAUSAL = Analysis("causal", measure, tables, figure, fits=has_streams, chart=chart)
+ABOUT = (
+    "The test accuracy when the residual stream keeps only its top k directions, or loses them: are few directions "
+    "enough? block0.stream is the residual stream after the first block."
+)
+CAUSAL = Analysis("causal", ABOUT, measure, tables, figure, fits=has_streams, chart=chart)

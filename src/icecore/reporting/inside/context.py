@@ -113,9 +113,10 @@ class AnalysisContext:
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: how it is measured, printed, drawn, and charted in the page."""
+    """One analysis: what it asks, how it is measured, printed, drawn, and charted in the page."""
 
     name: str
+    about: str  # a sentence for readers of the page
     measure: Callable[[AnalysisContext], Result]
     tables: Callable[[Result], list[Table]]
     figure: Callable[[AnalysisContext, Result], "Figure | None"] = lambda _context, _result: None

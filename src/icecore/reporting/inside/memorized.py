@@ -46,4 +46,5 @@ def fits(run: AnalyzedRun) -> bool:
     return isinstance(run.config.task, Memorization)
 
 
-CAPACITY = Analysis("capacity", measure, tables, fits=fits)
+ABOUT = "How many bits of the table the model has memorized, per parameter, counted in several ways."
+CAPACITY = Analysis("capacity", ABOUT, measure, tables, fits=fits)

@@ -100,4 +100,8 @@ def fits(run: AnalyzedRun) -> bool:
     return isinstance(run.config.task, ModularAddition) and "embedding" in run.model.activations
 
 
-MODULAR = Analysis("modular", measure, tables, figure, figure_name="circles", fits=fits, chart=chart)
+ABOUT = (
+    "Whether the embeddings of the numbers lie on circles: the share of variance in each frequency of the modulus. A "
+    "few tall frequencies are circles."
+)
+MODULAR = Analysis("modular", ABOUT, measure, tables, figure, figure_name="circles", fits=fits, chart=chart)

@@ -9,6 +9,7 @@ from icecore.reporting.table import Table
 from icecore.training.probes import finite_numbers
 from icecore.user_code import hash_of, load_function, reraise_user_error
 
+ABOUT = "A measurement of the user's own, a function in the file that its table names."
 TAKES = "(model, parameters, batch)"
 
 
@@ -38,7 +39,7 @@ def own_analysis(spec: str) -> Analysis:
         )
         return {"file": spec, "hash": hash_of(text), "items": len(batch), **found}
 
-    return Analysis(name, measure, tables)
+    return Analysis(name, ABOUT, measure, tables)
 
 
 def tables(result: Result) -> list[Table]:

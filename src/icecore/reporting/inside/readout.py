@@ -59,4 +59,5 @@ def fits(run: AnalyzedRun) -> bool:
     return not isinstance(run.config.task, Language)  # it has too many windows
 
 
-READOUT = Analysis("readout", measure, tables, figure, fits=fits)
+ABOUT = "The best unembedding for the untrained body, found by solvers instead of training."
+READOUT = Analysis("readout", ABOUT, measure, tables, figure, fits=fits)

@@ -67,8 +67,12 @@ def chart(result: Result) -> list[Chart]:
         for which, colour in (("trained", BLUE), ("untrained", LIGHT_GREY))
     ]
     title = f"Variance of the residual stream ({result['positions']} positions)"
-    y = Axis("share of variance, %", least=0, most=100)
+    y = Axis("share of variance, %", least=0)  # each panel its own: ten of many neurons hold little
     return [Chart(title, Axis("", "category"), y, tuple(lines), kind="bar")]
 
 
-VARIANCE = Analysis("variance", measure, tables, figure, fits=has_streams, chart=chart)
+ABOUT = (
+    f"How much of the residual stream's variance lies in its {TOP} strongest directions, and in its {TOP} strongest "
+    "neurons. block0.stream is the residual stream after the first block, final the one after the last norm."
+)
+VARIANCE = Analysis("variance", ABOUT, measure, tables, figure, fits=has_streams, chart=chart)
