@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_up import cells_at, record_of
 
 from icecore.errors import InputError
 from icecore.paper import documents
 from icecore.paper.directions import row_of
 from icecore.paper.documents import filled
 from icecore.reporting.bench_tables import bench_table
+from icecore.store import Records
 from icecore.tasks import make_task
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +53,19 @@ def test_documents_are_filled_between_their_marks(tmp_path, text, is_filled):
     assert once.endswith("<!-- end of results -->\nz\n")
     assert "old" not in once
     assert filled(once, tmp_path) == once
+
+
+def test_an_experiment_at_laptop_scale_shows_its_own_tables(tmp_path):
+    mark = "<!-- results of transplant at laptop scale, made by `make readme` -->{}<!-- end of results -->"
+    assert "Nothing is measured so far at laptop scale." in filled(mark.format(""), tmp_path)
+    cell = next(iter(cells_at("transplant", "laptop")))
+    Records(tmp_path / "laptop").append([record_of(cell, seed, 0.5, "fp32") for seed in (0, 1, 2)])
+    text = filled(mark.format("\nold\n"), tmp_path)
+    assert "old" not in text
+    assert "3 seeds each; 1 of the" in text
+    assert "50.0" in text
+    assert "body trained on" in text
+    assert filled(text, tmp_path) == text
 
 
 def test_a_document_with_an_error_is_left_as_it_was(tmp_path, monkeypatch, capsys):

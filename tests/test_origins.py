@@ -76,7 +76,15 @@ def test_a_tracked_cell_records_its_measures_per_seed(tmp_path):
         assert {point["seed"] for point in (*own["points"], *own["beside"])} == {record["seed"]}
         assert [point["step"] for point in own["points"]] == own["steps"]
         assert len(own["beside"]) == 1, "full training stands beside it"
-    for damage in ({"points": []}, {"null": None}, {"points": [{"seed": 0, "step": 1}]}):
+    first = records[0]["track"]["points"][0]
+    name = next(iter(first["measures"]))
+    for damage in (
+        {"points": []},
+        {"null": None},
+        {"points": [{"seed": 0, "step": 1}]},
+        {"points": [{**first, "above_baseline": {"before": True}}]},
+        {"points": [{**first, "measures": {name: {**first["measures"][name], "score": "high"}}}]},
+    ):
         assert not is_valid({**records[0], "track": {**records[0]["track"], **damage}})
 
 

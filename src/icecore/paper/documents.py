@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from icecore.errors import InputError, unknown_name
-from icecore.paper import EXPERIMENTS, claims_of
+from icecore.paper import EXPERIMENTS, claims_of, evidence_of
 from icecore.paper.appendix_f import sufficient_widths, widths_table
 from icecore.paper.differences import unexplained
 from icecore.paper.directions import directions_table
@@ -21,7 +21,7 @@ from icecore.reporting.claim import seeds_of
 from icecore.store.files import read_json
 from icecore.store.records import Records
 
-BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset| alone)?, made by `make readme` -->")
+BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset| alone| at laptop scale)?, made by `make readme` -->")
 END = "<!-- end of results -->"
 
 
@@ -47,10 +47,31 @@ def results_table(name: str, results: Path) -> str:
     return "\n".join([grid_of(claims).markdown(), "", text.rstrip(" "), *differences])
 
 
+def laptop_tables(name: str, results: Path) -> str:
+    """Return an experiment's own tables at laptop scale, whose records are in `results/laptop`."""
+    experiment, evidence = EXPERIMENTS[name], evidence_of(Records(results / "laptop"), "laptop")
+    claims = experiment.claims_of(evidence)
+    seeds = seeds_of(claims)
+    if not seeds:
+        return "Nothing is measured so far at laptop scale."
+    measured = sum(claim.n > 0 for claim in claims)
+    first = f"Small tasks and narrow bodies on a CPU, {seeds} {'seed' if seeds == '1' else 'seeds'} each"
+    rest = f"; {measured} of the {len(claims)} rows are measured so far" if measured < len(claims) else ""
+    tables = [grid_of(claims)] if experiment.tables is None else experiment.tables(experiment, evidence)
+    parts = [
+        part for table in tables for part in (f"**{table.title}**", table.markdown(), *map(as_sentence, table.notes))
+    ]
+    return "\n\n".join([f"{first}{rest}.", *parts])
+
+
+def as_sentence(note: str) -> str:
+    return f"{note[0].upper()}{note[1:]}."
+
+
 def table_of(name: str, form: str, results: Path) -> str:
     """Return the table that a comment names: `all` is the summary, `bench/FILE.json` a benchmark.
 
-    The form is empty, `by preset`, or `alone`, which leaves out the reasons for differences.
+    The form is empty, `by preset`, `at laptop scale`, or `alone`, which leaves out the reasons for differences.
     """
     if form == "by preset":
         return preset_grid_of(name, "paper", Records(results)).markdown()
@@ -61,7 +82,7 @@ def table_of(name: str, form: str, results: Path) -> str:
         return summary_of(names, "paper", "released", Records(results)).markdown()
     if name == "predictions":
         table = outcomes(Records(results))
-        return "\n\n".join([table.markdown(), *(f"{note[0].upper()}{note[1:]}." for note in table.notes)])
+        return "\n\n".join([table.markdown(), *map(as_sentence, table.notes)])
     if name == "appendix-f":
         from icecore.constructions import all_constructed
 
@@ -73,7 +94,7 @@ def table_of(name: str, form: str, results: Path) -> str:
     if name not in EXPERIMENTS:
         names = [*EXPERIMENTS, "all", "predictions", "directions", "appendix-f"]
         raise unknown_name("table or figure", name, names)
-    return results_table(name, results)
+    return laptop_tables(name, results) if form == "at laptop scale" else results_table(name, results)
 
 
 def filled(text: str, results: Path) -> str:

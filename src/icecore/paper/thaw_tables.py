@@ -78,9 +78,13 @@ def closeness(score: float) -> float:
 
 
 def mean_scores(points: Sequence[Point], names: Sequence[str] | None = None) -> tuple[float, ...]:
-    """Return per seed the mean closeness of the causal measures that can tell; seeds where none can are left out."""
+    """Return per seed the mean closeness of the causal measures that can tell.
+
+    Seeds where none can, and those that were or are no better than the baseline, are left out.
+    """
     names = causal_names(points) if names is None else names
-    each = [[closeness(score) for name in names for score in scores_of([point], name)] for point in points]
+    solved = [point for point in points if all(point["above_baseline"].values())]
+    each = [[closeness(score) for name in names for score in scores_of([point], name)] for point in solved]
     return tuple(statistics.fmean(own) for own in each if own)
 
 

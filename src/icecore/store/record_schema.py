@@ -87,13 +87,23 @@ def is_track(value: Any) -> bool:
 
 
 def is_tracked_point(value: Any) -> bool:
-    names = ("here", "refined", "replaced")
     return (
         isinstance(value, dict)
         and all(is_count(value.get(name)) for name in ("seed", "step"))
         and all(is_share(value.get(name)) for name in ("accuracy", "accuracy_before"))
+        and isinstance(above := value.get("above_baseline"), dict)
+        and all(isinstance(above.get(when), bool) for when in ("before", "after"))
         and has_dicts(value.get("measures"))
-        and all(all(is_number(each.get(name)) for name in names) for each in value["measures"].values())
+        and all(map(is_measure, value["measures"].values()))
+    )
+
+
+def is_measure(value: dict[str, Any]) -> bool:
+    """Tell whether it has a number beside its references; one that cannot tell has no score."""
+    numbers = [value.get(name) for name in ("here", "refined", "replaced")]
+    score = value.get("score")
+    return (
+        all(map(is_number, numbers)) and isinstance(value.get("causal"), bool) and (score is None or is_number(score))
     )
 
 
