@@ -1,6 +1,7 @@
 """`reproduce thaw`: its cells, tables, predictions and figure, from made-up tracks."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from icecore.store import TRACKS, Records
 WIDE, NARROW = 128, 32
 SLOW, MIDDLE, FAST = (Arm(rate) for rate in SIZES["laptop"].rates)
 SHORT = Arm(MIDDLE.rate, rescales_unembed=True)
-Scores = dict[str, float | None]
+Scores = Mapping[str, float | None]
 
 
 def cells():
@@ -47,7 +48,9 @@ def evidence(folder):
 
 
 def tables_of(folder):
-    return EXPERIMENTS["thaw"].tables(EXPERIMENTS["thaw"], evidence(folder))
+    thaw = EXPERIMENTS["thaw"]
+    assert thaw.tables is not None
+    return thaw.tables(thaw, evidence(folder))
 
 
 def test_thaws_start_from_random_runs_and_stand_beside_full_training():
@@ -55,11 +58,15 @@ def test_thaws_start_from_random_runs_and_stand_beside_full_training():
     assert len(made) == len({cell.setting for cell in made.values()}) == len(FOUR) * 2 * 4
     for arm in (SLOW, SHORT):
         cell = made[name_of("needle", WIDE, arm)]
+        assert cell.origin is not None
+        assert cell.tracking is not None
+        beside = cell.tracking.beside
+        assert beside is not None
         assert (cell.trainable, cell.of_one_seed.training.lr) == ("all", arm.rate)
         assert (cell.origin.take, cell.origin.cell.trainable) == ("all", "embeddings")
         assert cell.origin.rescale == ("unembed" if arm.rescales_unembed else None)
-        assert cell.tracking.beside.trainable == "all"
-        assert cell.model == cell.origin.cell.model == cell.tracking.beside.model
+        assert beside.trainable == "all"
+        assert cell.model == cell.origin.cell.model == beside.model
 
 
 def test_tables_say_what_became_of_the_mechanism(tmp_path):
