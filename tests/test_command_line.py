@@ -1,6 +1,7 @@
 """The commands, from start to end, with bad input: one line, exit code 2, nothing half-written."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,30 @@ def test_help_is_readable_at_80_columns(capsys, monkeypatch):
         assert max(map(len, out.splitlines())) <= 80
         assert f"icecore {name}" in out.partition("Examples")[2], name  # at least one example
         assert not any(text in out for text in ("<bool>", "list[", " range>", "...]...", "[[")), name
+    for command in app.registered_commands:
+        assert command.callback is not None
+        examples = re.findall(r"^ +(icecore .*)", command.callback.__doc__ or "", re.MULTILINE)
+        assert [example for example in examples if len(example) > 78] == []  # not broken: to be copied
+
+
+@pytest.mark.parametrize("task", [None, "needle", "decimal-addition", "k-hop"])
+def test_tasks_are_readable_at_80_columns(capsys, monkeypatch, task):
+    _, wide, _ = run(capsys, "tasks", *([task] if task else []))
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = run(capsys, "tasks", *([task] if task else []))
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert set(re.findall(r"[\w-]{2,}", wide)) <= set(re.findall(r"[\w-]{2,}", out))  # nothing is cut
+
+
+def test_a_problem_of_a_task_is_said_once(capsys, tmp_path):
+    source = EXAMPLE.read_text().replace("length: int = 6", "length: int = 2")
+    (tmp_path / "few.py").write_text(source)
+    code, out, err = run(capsys, "tasks", "--check", f"{tmp_path}/few.py:Reversal")
+    assert code == 2
+    assert out.count("too few different items") == 1
+    assert out.count(" NO ") == out.count("as above") + 1 > 1
+    assert "more)" not in err
 
 
 def test_tasks_as_json(capsys):

@@ -43,6 +43,7 @@ from icecore.cli.output import (
     print_table,
     say,
     say_aside,
+    say_wrapped,
 )
 from icecore.cli.reproduce import list_missing
 from icecore.cli.settings import checked_task, settings_given
@@ -232,19 +233,20 @@ def show(
     known = task.baselines() | ({} if rule is None else {rule.name: rule.accuracy})
     baselines = ", ".join(f"{spaced(name)} {100 * value:.1f}" for name, value in known.items())
     whose = "" if metric == "accuracy" else " of the accuracy"
-    say(f"\nbaselines{whose}, which need no learning: {baselines or 'none'}")
+    say()
+    say_wrapped(f"baselines{whose}, which need no learning: {baselines or 'none'}")
     others = [name for name in task.metrics() if name != metric]
     if others:
-        say(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
+        say_wrapped(f"other metrics: {', '.join(f'--metric {name}' for name in others)}")
     steps = sorted({cell.of_one_seed.training.steps for cell in cells})
-    say(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
+    say_wrapped(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 
 def show_rates(choices: "Sequence[ChosenRate]") -> None:
     say("\nlearning rates, chosen on validation items (median accuracy in %):")
     for choice in choices:
         each = ", ".join(f"{rate:g}: {100 * accuracy:.1f}" for rate, accuracy in choice.accuracies.items())
-        say(f"  {choice.cell.name.column}: {choice.lr:g} ({each})")
+        say_wrapped(f"  {choice.cell.name.column}: {choice.lr:g} ({each})")
 
 
 def spaced(name: str) -> str:

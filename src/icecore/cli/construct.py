@@ -59,7 +59,7 @@ def command(
     [bold]Examples[/bold]
 
     icecore construct
-    icecore construct needle --max-pairs 4 --values 16 --vocabulary 25 --out needle.safetensors
+    icecore construct needle --max-pairs 4 --out needle.safetensors
     icecore construct modular-addition --copies 1
     icecore construct needle.safetensors
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, format_of, print_json, print_table, say
+from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, format_of, print_json, print_table, say, say_wrapped
 from icecore.cli.progress import sweep_progress
 from icecore.reporting.table import Table
 
@@ -54,8 +54,8 @@ def command(
     print_table(Table(title, headings, cells, left=("task",)), format_of(markdown, csv))
     if markdown or csv:
         return
-    say("baseline: the best of a few rules that need no learning; U only: only the unembedding trains;")
-    say("Random: the embeddings train around a frozen random body; Normal: everything trains.")
+    say_wrapped("baseline: the best of a few rules that need no learning; U only: only the unembedding trains;")
+    say_wrapped("Random: the embeddings train around a frozen random body; Normal: everything trains.")
     say(f"{seconds:.0f} s; figure saved in {picture}")
 
 

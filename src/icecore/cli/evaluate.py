@@ -92,7 +92,7 @@ def command(
     if by_position:
         print_positions(config.seeds, positions)
     if errors is not None:
-        say(f"{int(wrong.sum()):,} errors in {errors}")
+        say(f"{counted(int(wrong.sum()), 'error')} in {errors}")
 
 
 def other_task(config: "RunConfig", settings: dict[str, str]) -> "Task":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
-from icecore.cli.terminal_table import print_on_terminal
+from icecore.cli.terminal_table import print_on_terminal, terminal_width, wrapped
 from icecore.errors import printable, require
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ CSV = typer.Option(False, "--csv", help="Print the table as comma-separated valu
 def say(*words: object, end: str = "\n", flush: bool = False) -> None:
     """Print on standard output, with control characters shown as text."""
     print(printable(" ".join(map(str, words))), end=end, flush=flush)
+
+
+def say_wrapped(text: str, hanging: str = "") -> None:
+    """Print on standard output, broken at spaces to fit a terminal."""
+    say(wrapped(text, terminal_width(), hanging=hanging))
 
 
 def say_aside(*words: object, end: str = "\n", flush: bool = False) -> None:

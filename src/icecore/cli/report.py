@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from icecore.cli.options import OUTPUT_PANEL
-from icecore.cli.output import JSON_OPTION, counted, print_json, say
+from icecore.cli.output import JSON_OPTION, counted, print_json, say, say_wrapped
 from icecore.cli.progress import stage_progress
 from icecore.cli.run_folders import TRUST, require_elsewhere
 from icecore.cli.sweeps import ScaleName, warn
@@ -44,7 +44,7 @@ def command(
 
     icecore report
     icecore report results --out paper.html --files figures
-    icecore report runs/needle/0123456789ab --title "Needle, width 64" --out needle.html
+    icecore report runs/needle/0123456789ab --title Needle --out needle.html
 
     The page requests nothing from a network, so it can be sent as a file. Its plots show values under the pointer, hide
     lines and seeds, and save as SVG, PNG or CSV; a click on a cell shows its runs, with curves where their folders are
@@ -86,11 +86,13 @@ def show(data: dict, out: Path, size: int, files: list[Path], json: bool) -> Non
         return
     for scale, counts in claims.items():
         words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-        say(f"claims at {scale} scale: {words or 'none'}")
+        say_wrapped(f"claims at {scale} scale: {words or 'none'}")
     analyses = (
         f", {counted(len(data['inside']), 'analysis')}".replace("analysiss", "analyses") if data["inside"] else ""
     )
-    say(f"{counted(len(data['settings']), 'setting')}, {counted(runs, 'run')}{analyses}; {size / MIB:.1f} MiB in {out}")
+    say_wrapped(
+        f"{counted(len(data['settings']), 'setting')}, {counted(runs, 'run')}{analyses}; {size / MIB:.1f} MiB in {out}"
+    )
     if len(files) > 1:
         say(f"{counted(len(files) - 1, 'file')} of tables and figures in {files[1].parent}")
 

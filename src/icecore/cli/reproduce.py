@@ -11,7 +11,18 @@ import typer
 
 from icecore.cli.claims import show_claims
 from icecore.cli.options import DEVICE, FORCE, LOG, RUN_PANEL
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, counted, format_of, print_json, print_table, say, say_aside
+from icecore.cli.output import (
+    CSV,
+    JSON_OPTION,
+    MARKDOWN,
+    counted,
+    format_of,
+    print_json,
+    print_table,
+    say,
+    say_aside,
+    say_wrapped,
+)
 from icecore.cli.sweeps import (
     DEFAULT_RESULTS,
     GRID,
@@ -290,6 +301,8 @@ def list_missing(populations: "Sequence[Job]", results: Path, device: str, json:
     if bench is not None and any(bench.seconds(population) is None for population in populations):
         known += ", not counting runs that the bench has no row for"
     seed_steps = sum(one.seed_steps for one in populations)
-    say(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
+    say_wrapped(f"{counted(len(populations), 'population')}, {seed_steps:,} seed-steps{known}")
     if bench is None and populations:
-        say(f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one")
+        say_wrapped(
+            f"no time can be estimated: no bench of {device}; icecore bench --out {results}/bench/NAME.json makes one"
+        )

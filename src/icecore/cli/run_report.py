@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from icecore.cli.bodies import kind_of
-from icecore.cli.output import counted, print_json, print_table, say
+from icecore.cli.output import counted, print_json, print_table, say_wrapped
 from icecore.errors import printable_line
 from icecore.reporting.table import Table
 
@@ -25,11 +25,11 @@ def report(run: "TrainedRun", json: bool) -> None:
     print_table(Table(title, headings, rows))
     show_probes(run)
     for line in baselines_in_words(result):
-        say(line)
+        say_wrapped(line)
     say_lazy_rule(run)
-    say(counts_in_words(run))
+    say_wrapped(counts_in_words(run))
     device = printable_line(result["device"])
-    say(f"{counted(result['steps'], 'step')} in {result['seconds']:.1f} s on {device}; saved in {run.path}")
+    say_wrapped(f"{counted(result['steps'], 'step')} in {result['seconds']:.1f} s on {device}; saved in {run.path}")
 
 
 def say_lazy_rule(run: "TrainedRun") -> None:
@@ -41,7 +41,7 @@ def say_lazy_rule(run: "TrainedRun") -> None:
     with reraise_user_error(f"{task.name} fails"):
         rule = strongest_lazy_rule(task)
     if rule is not None and rule.accuracy > max(run.result["baselines"].values(), default=0.0) + LEAD:
-        say(f"strongest lazy rule: {rule.name.replace('_', ' ')} {rule.accuracy:.4f}; icecore tasks lists all")
+        say_wrapped(f"strongest lazy rule: {rule.name.replace('_', ' ')} {rule.accuracy:.4f}; icecore tasks lists all")
 
 
 def show_probes(run: "TrainedRun") -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table, say, with_progress
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say_wrapped, with_progress
 from icecore.reporting.table import Table
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def command(
     headings = ("init", "width", "entropy", "pairwise KL", "KL of uniform", "KL of the mean")
     print_table(Table(title, headings, list(map(row_of, found)), left=("init",)))
     # SOURCE: appendix D.2.2
-    say("The paper reports an entropy of 2.89 to 3.02 and a pairwise KL of 0.8 to 3.3, over its widths.")
+    say_wrapped("The paper reports an entropy of 2.89 to 3.02 and a pairwise KL of 0.8 to 3.3, over its widths.")
 
 
 def row_of(one: "TargetNumbers") -> tuple[str, ...]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from icecore.cli.output import JSON_OPTION, print_json, print_table, say
+from icecore.cli.output import JSON_OPTION, print_json, print_table, say, say_wrapped
 from icecore.cli.settings import clash_of_flags, task_settings
+from icecore.cli.terminal_table import described
 from icecore.errors import InputError, in_one_line
 from icecore.reporting.table import Table
 
@@ -63,7 +64,8 @@ def command(
         ]
         headings = ("task", "version", "presets", "vocabulary", "length", "difficulty", "baselines")
         title = "Tasks with the preset 'released'; baselines are rules that need no learning"
-        print_table(Table(title, headings, rows, (headings[0], "presets", *headings[-2:])))
+        left = (headings[0], "presets", *headings[-2:])
+        print_table(Table(title, headings, rows, left, secondary=("presets", "baselines")))
         say("\nicecore tasks TASK shows a task's example, settings, sensitivity and lazy rules.")
 
 
@@ -113,7 +115,7 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
         print_json(description | measured)
         return
     say(f"{description['name']}, version {description['version']}\n")
-    say(inspect.getdoc(task_class), end="\n\n")
+    say(described(inspect.getdoc(task_class) or ""), end="\n\n")
     presets = task_class.presets if any(task_class.presets.values()) else {"default": {}}
     headings = ("flag", *presets)
     rows = [
@@ -123,17 +125,17 @@ def show_one(task_class: "type[Task]", settings: dict[str, str], json: bool) -> 
         )
         for field in setting_fields(task_class)
     ]
-    print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings))
+    print_table(Table("Settings (each is a flag of the commands that take a task)", headings, rows, headings[:1]))
     given = ", ".join(f"{name} {value}" for name, value in settings.items())
     say(f"\nwith {given or ('the defaults' if 'default' in presets else 'the preset released')}:")
     say(f"vocabulary {description['vocab_size']:,}, length {description['max_length']}")
-    say(f"baselines: {baselines_in_words(description['baselines'])}")
+    say_wrapped(f"baselines: {baselines_in_words(description['baselines'])}")
     if description["difficulty"] is not None:
         suggested = ", ".join(map(str, description["difficulty"]["suggested"]))
         flag = description["difficulty"]["setting"].replace("_", "-")
-        say(f"difficulty: --{flag}, such as {suggested}" if suggested else f"difficulty: --{flag}")
+        say_wrapped(f"difficulty: --{flag}, such as {suggested}" if suggested else f"difficulty: --{flag}")
     if rejected is not None:
-        say(rejected)
+        say_wrapped(str(rejected))
     say_measurements(task, measured)
 
 
@@ -165,9 +167,9 @@ def say_measurements(task: "Task", measured: dict) -> None:
     if coordinates is not None:
         found += [f"{key.replace('_', ' ')} {value}" for key, value in coordinates.items() if value is not None]
     if found:
-        say(f"coordinates: {', '.join(found)}")
+        say_wrapped(f"coordinates: {', '.join(found)}")
     if task.no_lazy_rules is not None:
-        say(f"no lazy rules: {task.no_lazy_rules}")
+        say_wrapped(f"no lazy rules: {task.no_lazy_rules}")
         return
     headings = ("rule", *(name.replace("_", " ") for name in next(iter(rules.values()))))
     rows = [(name.replace("_", " "), *(f"{value:.4f}" for value in each.values())) for name, each in rules.items()]
@@ -175,7 +177,9 @@ def say_measurements(task: "Task", measured: dict) -> None:
     print_table(Table("Lazy rules, fitted on training items, scored on the test items", headings, rows, ("rule",)))
     strongest, accuracies = next(iter(rules.items()))
     if accuracies["accuracy"] >= TRIVIAL:
-        say(f"the rule '{strongest.replace('_', ' ')}' solves this task: a model that does so shows nothing more")
+        say_wrapped(
+            f"the rule '{strongest.replace('_', ' ')}' solves this task: a model that does so shows nothing more"
+        )
 
 
 def check_one(context: typer.Context, spec: str, json: bool) -> None:
@@ -187,12 +191,13 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
     findings = []
     flags = Finding("no setting has the name of a flag", clash_of_flags(context, task_class))
     for finding in itertools.chain(check_task(lambda: make_task(task_class)), [flags]):
+        is_new = finding.problem not in [each.problem for each in findings]
         findings.append(finding)
         if not json:
             say(f"{'ok' if finding.problem is None else 'NO':>3}  {finding.rule}")
             if finding.problem is not None:
-                say(f"     {finding.problem}")
-    problems = [finding.problem for finding in findings if finding.problem is not None]
+                say_wrapped(f"     {finding.problem if is_new else 'as above'}", hanging="     ")
+    problems = list(dict.fromkeys(each.problem for each in findings if each.problem is not None))
     measured = {} if problems else measurements(make_task(task_class))
     if json:
         print_json(
@@ -210,5 +215,5 @@ def check_one(context: typer.Context, spec: str, json: bool) -> None:
         task = make_task(task_class)
         rejected = what_is_rejected(task)
         if rejected is not None:
-            say(rejected)
+            say_wrapped(str(rejected))
         say_measurements(task, measured)

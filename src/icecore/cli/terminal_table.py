@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH, LEAST_WRAPPED = 160, 24
 INDENT = "    "
+ALIGNED = "   "  # spaces within a line that is an example
 
 
 def print_on_terminal(table: "Table") -> None:
@@ -61,6 +62,18 @@ def wrapped(text: str, width: int | None, indent: str = "", hanging: str = "") -
         subsequent_indent=hanging or indent,
         break_long_words=False,
         break_on_hyphens=False,
+    )
+
+
+def described(docstring: str) -> str:
+    """Fit a docstring to the terminal: paragraphs wrap; lines of an example, which are aligned, stay apart."""
+    width = terminal_width()
+    if width is None:
+        return docstring
+    paragraphs = [paragraph.splitlines() for paragraph in docstring.split("\n\n")]
+    blocks = [lines if any(ALIGNED in line for line in lines) else [" ".join(lines)] for lines in paragraphs]
+    return "\n\n".join(
+        "\n".join(wrapped(line, width, hanging=INDENT if len(lines) > 1 else "") for line in lines) for lines in blocks
     )
 
 

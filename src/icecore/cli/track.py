@@ -32,7 +32,7 @@ def command(
 
     [bold]Examples[/bold]
 
-    icecore train needle --from RUN --trainable all --steps 400 --batch 128 --lr 1e-3 --snapshots 20
+    icecore train needle --from RUN --trainable all --lr 1e-3 --snapshots 20
     icecore track RUN --figure track.png
     icecore track RUN --beside NORMAL
 

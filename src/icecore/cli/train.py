@@ -169,7 +169,7 @@ def command(
     icecore train needle --width 64 --init matched --steps 1000 --batch 128
     icecore train needle --max-pairs 4 --trainable all --seeds 3
     icecore train my_task.py:MyTask --model my_body.py:MyBody --width 128
-    icecore train needle --from RUN --trainable all --steps 400 --batch 128 --lr 1e-3
+    icecore train needle --from RUN --trainable all --steps 400 --lr 1e-3
     icecore train needle --embedding-rank 16 --rank-basis learned
 
     Settings of the task and of the model are flags too. A killed run continues with --resume, on the CPU to the same
