@@ -80,6 +80,6 @@ def test_docstrings_start_with_a_verb_or_a_noun():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
                 first = (ast.get_docstring(node) or "-").split()[0]
-                if first in ("Of", "What", "Whether", "How", "Where", "Which", "That"):
+                if first in ("Of", "What", "Whether", "How", "Where", "Which", "That", "Those", "So", "Also"):
                     found.append(f"{path.relative_to(ROOT)}: {ast.get_docstring(node)}")
     assert found == []

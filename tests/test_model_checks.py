@@ -48,7 +48,7 @@ def test_a_body_whose_parameters_are_none_is_told_so(tmp_path, capsys, old, new,
 @pytest.mark.parametrize("scale", ["0.02", "0.0"])
 @pytest.mark.parametrize("first", ["1", "5"])
 def test_small_and_distant_looks_ahead_are_seen_too(tmp_path, scale, first):
-    """Also of a gate that begins at zero, and opens in training."""
+    """A gate may begin at zero and open in training."""
     file = tmp_path / "looking.py"
     file.write_text(LOOKING.replace("SCALE", scale).replace("FIRST", first))
     addition = ice.tasks.DecimalAddition(digits=4, test_size=50)

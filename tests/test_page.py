@@ -255,7 +255,7 @@ def test_labels_of_settings_are_those_of_the_papers_cells():
 
 
 def test_every_number_names_the_runs_behind_it():
-    """Those of parameter counts need none; what is measured inside a run names the stored analysis."""
+    """Parameter counts need no run; a measurement inside a run names its stored analysis."""
     evidence = evidence_of(Records(RESULTS), "paper", "released")
     recorded = {key_of(run): run for run in Records(RESULTS).by_run().values()}
     analyses = {path.stem for path in (RESULTS / "analyses").iterdir()}

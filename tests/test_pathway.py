@@ -154,7 +154,7 @@ def test_what_is_no_better_than_the_baseline_has_no_mechanism():
 
 
 def test_the_zero_of_an_accuracy_is_at_least_the_best_rule(pathway):
-    """So a constant answer scores nothing, whatever an unrelated network answers."""
+    """A constant answer scores nothing, whatever an unrelated network answers."""
     rule = pathway.setting.yardstick.baseline
     constant = {**pathway.before, "unembed": torch.zeros_like(pathway.before["unembed"])}
     found, details = by_name(pathway, constant)

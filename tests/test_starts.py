@@ -139,7 +139,7 @@ def test_the_config_says_where_a_run_comes_from(whole, thawed):
 
 
 def test_the_id_is_of_the_setting_and_not_of_the_population(whole, thawed, tmp_path):
-    """So the record of a seed is the same in whatever population it and its source trained."""
+    """A seed has the same record in whatever population it and its source trained."""
     alone = RunFolder(whole.path).extract((1,), tmp_path)
     from_alone = ice.train(TASK, trainable="all", from_run=alone.path, **THAW)
     assert from_alone.config.run_id == dataclasses.replace(thawed.config, seeds=(1,)).run_id

@@ -215,7 +215,7 @@ def scan_forward(
 ) -> tuple[Tokens, Float[Tensor, "seed kept state channel"]]:
     """Return the scan's output plus skip x, and the states kept for backward; `step` is before bias and softplus.
 
-    `places` are the beginnings of each time, and of each kept time, and the sequences' lengths.
+    `places` are where each time and each kept time begins, and the lengths of the sequences.
     """
     seeds, tokens, channels = x.shape
     out = torch.empty_like(x)
