@@ -307,10 +307,11 @@ class Unheeding(Copying):
         return super().draw(count, torch.Generator().manual_seed(0))
 
 
-def test_a_task_of_few_items_is_told_both_ways_out():
-    with pytest.raises(
-        InputError, match="enlarge it, or make it a finite table, with train_set and test_split = 'separ"
-    ):
+def test_a_task_of_few_items_is_told_all_ways_out():
+    ways = (
+        "enlarge it, give it a smaller test_size, or make it a finite table, with train_set and test_split = 'separate'"
+    )
+    with pytest.raises(InputError, match=ways):
         TooSmall().sample(20, torch.Generator().manual_seed(0))
 
 

@@ -274,7 +274,7 @@ def held_out_of(task: Task, device: torch.device) -> Rejection | None:
     require(
         share < 0.9,
         f"{share:.0%} of the draws of {task} are test items: it has too few different items to train on; enlarge it, "
-        "or make it a finite table, with train_set and test_split = 'separate'",
+        "give it a smaller test_size, or make it a finite table, with train_set and test_split = 'separate'",
     )
     return Rejection(rows.to(device), share)
 
