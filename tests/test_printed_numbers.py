@@ -137,7 +137,7 @@ def test_progress_says_how_long_it_still_takes(monkeypatch, capsys):
     both = Progress(110, 200, [0.1, 0.3], accuracy=[0.9, 0.5])
     assert progress_in_words(both) == "loss 0.2000, accuracy 0.500 to 0.900"
     watch = plain_lines("needle")
-    watch(Progress(100, 200, [0.5], accuracy=[0.1]))  # goes on from a checkpoint
+    watch(Progress(100, 200, [0.5], accuracy=[0.1]))  # resumes from a checkpoint
     now[0] = 10.0
     watch(both)
     assert capsys.readouterr().err.splitlines()[-1] == f"needle: step 110/200, {progress_in_words(both)}, 90 s left"

@@ -51,7 +51,7 @@ COMMANDS = list(
     dict.fromkeys(
         command.removeprefix("icecore ").strip()
         for document in (README, *GUIDES)
-        for line in re.findall(r"^icecore .*$", document, re.MULTILINE)
+        for line in re.findall(r"^icecore .*$", re.sub(r"\\\n +", "", document), re.MULTILINE)
         for command in line.partition("#")[0].split(" · ")
     )
 )
