@@ -372,6 +372,20 @@ def test_modular_addition_has_frequencies_and_needle_induction():
             assert without(setting, drawn[0], (3,)) == setting.value(flat)
 
 
+def test_frequencies_need_a_null_with_other_embeddings():
+    """Another body around the same embeddings has the old frequencies, so every change would look replaced."""
+    task, dims = ModularAddition(modulus=7), ModelDims(7, 2)
+    before, other = (initialize(MODEL, dims, seed) for seed in range(2))
+    items = task.test_set()
+    setting = Setting(MODEL, dims, task, items, items)
+    redrawn = joined(MODEL, dims, before, other)
+    names = "overlap of frequencies", "old frequencies removed: accuracy lost"
+    found, details = by_name(Pathway(setting, before, redrawn), other)
+    assert not any(name in found for name in names)
+    assert "key_frequencies_before" in details
+    assert names[0] in by_name(Pathway(setting, before, other), before)[0]
+
+
 SMALL_NEEDLE = Needle(max_pairs=3, values=9, vocabulary=20, test_size=30)
 
 

@@ -163,14 +163,19 @@ def heads(pair: Pair) -> Made:
 
 
 def frequencies(pair: Pair) -> Made:
-    """Compare the frequencies of the numbers' embeddings, and remove the old key frequencies from the new ones."""
+    """Compare the frequencies of the numbers' embeddings, and remove the old key frequencies from the new ones.
+
+    A null with the same embeddings has the old frequencies, so it cannot be a control.
+    """
     setting, pathway = pair.setting, pair.pathway
     then, now, other = (rings_of(setting, each) for each in (pathway.before, pair.after, pathway.null))
-    here, null = (spectrum_overlap(then.spectrum, each.spectrum) for each in (now, other))
-    found = [Measure("overlap of frequencies", here, 1.0, null, causal=False)]
-    if then.key_frequencies and now.key_frequencies:
-        left = [without(setting, pair.after, each.key_frequencies) for each in (then, now, other)]
-        found.append(harms(pair, "old frequencies removed", left))
+    found: list[Measure] = []
+    if pathway.null_on_old is not None:
+        here, null = (spectrum_overlap(then.spectrum, each.spectrum) for each in (now, other))
+        found.append(Measure("overlap of frequencies", here, 1.0, null, causal=False))
+        if then.key_frequencies and now.key_frequencies:
+            left = [without(setting, pair.after, each.key_frequencies) for each in (then, now, other)]
+            found.append(harms(pair, "old frequencies removed", left))
     return found, {"key_frequencies": now.key_frequencies, "key_frequencies_before": then.key_frequencies}
 
 
