@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from icecore.reporting.verdict import LEAST_SEEDS, interval_of
 
 RESAMPLES, SEED = 2_000, 20241
+HALF = 0.5
 BEYOND = 1.0  # doublings: a curve may be halfway this far outside of the ranks that were run
 STEEPNESS = np.geomspace(0.5, 16.0, 24)  # of the curve, per doubling of the rank
 RESOLUTION = 0.05  # of the halfway rank, in doublings
@@ -60,7 +61,17 @@ class HalfwayRank:
     @property
     def is_inside(self) -> bool:
         """Tell whether the ranks that were run enclose it."""
-        return self.ranks[0] <= self.rank <= self.ranks[-1]
+        return self.side == 0
+
+    @property
+    def bound(self) -> float:
+        """Return r*, or the end of the ranks that were run if it lies beyond."""
+        return float(min(max(self.rank, self.ranks[0]), self.ranks[-1]))
+
+    @property
+    def side(self) -> int:
+        """Return -1 or 1 if r* lies below or above the ranks that were run, else 0."""
+        return int(self.rank > self.ranks[-1]) - int(self.rank < self.ranks[0])
 
     def bounded(self, rank: float) -> str:
         """Return a rank in digits, or the end of the ranks that were run."""
@@ -75,11 +86,16 @@ class HalfwayRank:
 
 
 def halfway(ranks: list[int], heights: Heights) -> Heights:
-    """Return the halfway rank of each curve: the best of a grid by least squares."""
+    """Return the halfway rank of each curve: the best of a grid by least squares.
+
+    A curve that is halfway nowhere, or everywhere, has it beyond the ranks, whatever a flat fit says.
+    """
     places = np.log2(ranks)
     centres, targets = curves(tuple(places))
     errors = (targets**2).sum(axis=1) - 2 * heights @ targets.T
-    return 2.0 ** centres[errors.argmin(axis=1)]
+    found = centres[errors.argmin(axis=1)]
+    found = np.where(heights.max(axis=1) < HALF, places[-1] + BEYOND, found)
+    return 2.0 ** np.where(heights.min(axis=1) >= HALF, places[0] - BEYOND, found)
 
 
 @functools.cache
