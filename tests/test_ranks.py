@@ -28,6 +28,10 @@ def curve_of(centres: list[float], baseline: float = 20.0, grid: tuple[int, ...]
     return HalfwayRank(by_rank, baseline)
 
 
+def by_rank(centres: list[float], grid: tuple[int, ...] = GRID) -> dict[int, dict[int, float]]:
+    return {rank: dict(each) for rank, each in curve_of(centres, grid=grid).accuracies.items()}
+
+
 @pytest.mark.parametrize("centre", [3.0, 8.0, 11.0, 50.0])
 def test_the_halfway_rank_of_a_logistic_curve_is_its_centre(centre):
     half = curve_of([centre] * 3)
@@ -73,19 +77,51 @@ def test_rates_keep_the_size_of_a_step():
 
 def test_predictions_compare_halfway_ranks():
     def curve(task: str, arm: str, width: int, centre: float) -> Curve:
-        return Curve(
-            task, arm, width, 20.0, {rank: dict(each) for rank, each in curve_of([centre] * 3).accuracies.items()}
-        )
+        return Curve(task, arm, width, 20.0, by_rank([centre] * 3))
 
     found = [curve(task, "random", 128, 8.0) for task in ("needle", "parentheses")]
     found += [curve("parentheses", "learned", 128, 4.0), curve("needle", "random", 64, 24.0)]
     rows = {row["prediction"]: row for row in outcomes(found, (128, 64)).records()}
     assert float(rows["a learned basis needs fewer"]["ours"]) == pytest.approx(0.5, rel=0.05)
-    assert rows["a learned basis needs fewer"][""] == "held"
+    assert rows["a learned basis needs fewer"][""] == "held (1 of 4)"
     assert float(rows["r* belongs to the task"]["ours"]) == pytest.approx(3.0, rel=0.05)
-    assert rows["r* belongs to the task"][""] == "failed"
+    assert rows["r* belongs to the task"][""] == "failed (1 of 4)"
     assert rows["needle needs the most directions"]["ours"] == "1.00"
     assert rows["the body's own directions need fewer"][""] == "not run"
+
+
+@pytest.mark.parametrize(
+    ("learned", "random", "ratio"),
+    [([200.0], [200.0], ""), ([200.0], [16.0], "4.00"), ([16.0], [200.0], "0.25"), ([1.0], [1.0], "")],
+    ids=["both beyond", "a bound from below", "a bound from above", "both below"],
+)
+def test_ranks_beyond_those_that_were_run_are_bounds(learned, random, ratio):
+    """Two that are both beyond have no known ratio, and not the ratio 1."""
+    by_arm = {"learned": learned, "random": random}
+    found = [Curve("needle", arm, 128, 20.0, by_rank(each)) for arm, each in by_arm.items()]
+    rows = {row["prediction"]: row for row in outcomes(found, (128, 64)).records()}
+    ours = rows["a learned basis needs fewer"]["ours"]
+    assert (float(ours) == pytest.approx(float(ratio), rel=0.05)) if ratio else ours == ""
+
+
+def test_a_width_that_fails_without_restriction_has_no_halfway_rank():
+    def curve(width: int, centre: float) -> Curve:
+        grid = tuple(rank for rank in GRID if rank <= width)
+        return Curve("needle", "random", width, 20.0, by_rank([centre], grid))
+
+    rows = outcomes([curve(128, 16.0), curve(64, 20.0), curve(32, 99.0)], (128, 64, 32)).records()
+    assert float(rows[0]["ours"]) == pytest.approx(1.25, rel=0.05), "of widths 128 and 64"
+    rows = outcomes([curve(128, 16.0), curve(64, 99.0), curve(32, 99.0)], (128, 64, 32)).records()
+    assert rows[0][""] == "not run", "one width alone has no factor"
+
+
+def test_a_curve_that_levels_off_below_the_middle_is_halfway_nowhere():
+    """A flat logistic curve would fit it, with its centre among the ranks."""
+    heights = dict(zip(GRID, (0.0, 0.2, 0.4, 0.45, 0.45, 0.45), strict=True))
+    half = HalfwayRank({rank: {0: 20 + 80 * height} for rank, height in heights.items()}, 20.0)
+    assert (str(half), half.is_inside, half.side, half.bound) == ("> 64", False, 1, 64)
+    above = HalfwayRank({rank: {0: 100 - 40 * height} for rank, height in heights.items()}, 20.0)
+    assert (str(above), above.side, above.bound) == ("< 2", -1, 2)
 
 
 def test_recorded_runs_give_ranks_accuracies_and_a_figure(tmp_path, capsys):

@@ -11,6 +11,7 @@ from icecore.cli import main
 from icecore.paper import EXPERIMENTS, evidence_of
 from icecore.paper.scales import FOUR
 from icecore.paper.thaw import SIZES, Arm, name_of, thaws
+from icecore.paper.thaw_tables import MOVED
 from icecore.store import TRACKS, Records
 
 WIDE, NARROW = 128, 32
@@ -88,9 +89,9 @@ def test_tables_say_what_became_of_the_mechanism(tmp_path):
     assert (first["before"], first["after"], first["Normal"], first["seeds"]) == ("90.0", "99.0", "0.10", "3")
     assert {row["measure"] for row in scores.records()} == {"swap", "patch"}, "the starred ones are not causal"
     held = {row["prediction"]: (row["ours"], row[""]) for row in predictions.records()}
-    assert held["a slow thaw refines"] == ("0.90", "held")
-    assert held["a fast thaw replaces more"] == ("0.80", "held")
-    assert held["full training finds another mechanism"] == ("0.10", "held")
+    assert held["a slow thaw refines"] == ("0.90", "held (1 of 4)"), "one task of four is not all that was predicted"
+    assert held["a fast thaw replaces more"] == ("0.80", "held (1 of 4)")
+    assert held["full training finds another mechanism"] == ("0.10", "held (2 of 4)")
     assert held["a short head replaces more"] == ("", "not run")
 
 
@@ -98,6 +99,20 @@ def test_a_score_above_that_of_an_unchanged_mechanism_is_farther_from_it(tmp_pat
     track(tmp_path, "needle", WIDE, SLOW, {"swap": 1.4, "patch": 1.0}, {"swap": 0.0, "patch": 0.0})
     (thaw,) = thaws(EXPERIMENTS["thaw"], evidence(tmp_path))
     assert thaw.mean_scores == pytest.approx([0.8] * 3)
+
+
+def test_predictions_about_all_tasks_need_all_of_them(tmp_path):
+    for task in FOUR:
+        track(tmp_path, task, WIDE, SLOW, {"swap": 1.0, "patch": 0.8}, {"swap": 0.0, "patch": 0.0})
+    held = {row["prediction"]: row[""] for row in tables_of(tmp_path)[2].records()}
+    assert held["a slow thaw refines"] == held["full training finds another mechanism"] == "held"
+
+
+def test_the_table_says_how_far_the_body_moved(tmp_path):
+    """A body that has not moved is refined by every measure, and that says little."""
+    track(tmp_path, "needle", WIDE, SLOW, {"swap": 1.0, MOVED: 0.9}, {"swap": 0.0, MOVED: 0.2})
+    (row,) = tables_of(tmp_path)[0].records()
+    assert row["moved"] == "0.500"
 
 
 def test_claims_and_the_figure_show_tracks(tmp_path, capsys):

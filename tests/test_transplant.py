@@ -56,8 +56,8 @@ def test_tables_set_bodies_beside_a_random_one(tmp_path):
     assert rows["needle"]["needle"] == "+40.0"
     assert rows["parentheses"]["needle"] == "-10.0"
     said = {row["prediction"]: (row["ours"], row[""]) for row in outcomes(found).records()}
-    assert said["a body helps its own task"] == ("40.00", "held")
-    assert said["a body does not help other tasks"] == ("-10.00", "held")
+    assert said["a body helps its own task"] == ("40.00", "held (1 of 8)")
+    assert said["a body does not help other tasks"] == ("-10.00", "held (1 of 24)")
     assert said["a body of a text helps to look up"] == ("", "not run")
 
 

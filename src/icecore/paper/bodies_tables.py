@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from icecore.paper.bodies_predictions import (
     ARITHMETIC,
@@ -221,23 +222,48 @@ def theories(found: Found) -> Table:
     return theory_table(ours)
 
 
+class Outcome(NamedTuple):
+    """A prediction, what was measured, and from how many of the comparisons that the prediction is about."""
+
+    theory: Theory
+    value: float | None
+    known: int = 1
+    of: int = 1
+
+    @property
+    def verdict(self) -> str:
+        if self.value is None:
+            return "not run"
+        verdict = "held" if self.theory.least <= self.value <= self.theory.most else "failed"
+        return verdict if self.known >= self.of else f"{verdict} ({self.known} of {self.of})"
+
+
+def outcome(theory: Theory, combine: Callable[[list[float]], float], values: Sequence[float], of: int) -> Outcome:
+    """Return a prediction's outcome from the known ones of its comparisons, without a value if none is known."""
+    return Outcome(theory, combine([*values]) if values else None, len(values), of)
+
+
 def theory_table(
-    ours: Sequence[tuple[Theory, float | None]], title: str = "Predictions of the literature, by medians"
+    ours: Sequence[tuple[Theory, float | None] | Outcome], title: str = "Predictions of the literature, by medians"
 ) -> Table:
+    outcomes = [each if isinstance(each, Outcome) else Outcome(each[0], each[1]) for each in ours]
     rows = [
         (
-            theory.label,
-            theory.measure,
-            f"{theory.least:g} to {theory.most:g}",
-            "" if value is None else f"{value:.2f}",
-            "not run" if value is None else "held" if theory.least <= value <= theory.most else "failed",
-            theory.source,
+            each.theory.label,
+            each.theory.measure,
+            f"{each.theory.least:g} to {each.theory.most:g}",
+            "" if each.value is None else f"{each.value:.2f}",
+            each.verdict,
+            each.theory.source,
         )
-        for theory, value in ours
+        for each in outcomes
     ]
+    is_partial = any(each.value is not None and each.known < each.of for each in outcomes)
+    notes = ("in brackets: how many of the prediction's comparisons are known",) if is_partial else ()
     headings = ("prediction", "measured", "range", "ours", "", "source")
     wraps = ("measured", "source")
-    return Table(title, headings, rows, left=("prediction", *wraps, ""), wraps=wraps, secondary=("source", "range"))
+    left = ("prediction", *wraps, "")
+    return Table(title, headings, rows, left=left, wraps=wraps, notes=notes, secondary=("source", "range"))
 
 
 def least_of(values: Sequence[float | None]) -> float | None:

@@ -1,10 +1,10 @@
 """Tables of `reproduce rank`: halfway ranks, accuracies, and which predictions held."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from icecore.paper.bodies_tables import theory_table
+from icecore.paper.bodies_tables import Outcome, outcome, theory_table
 from icecore.paper.pathway_predictions import (
     BODY_BASIS,
     FLAT_IN_WIDTH,
@@ -13,6 +13,7 @@ from icecore.paper.pathway_predictions import (
     SUBSPACE,
     TOKENS_NEED_MORE,
 )
+from icecore.paper.scales import FOUR
 from icecore.reporting.ranks import HalfwayRank
 from icecore.reporting.table import Table
 from icecore.store.records import Record
@@ -54,7 +55,10 @@ def halfway_ranks(curves: Sequence[Curve]) -> Table:
         ("restricted", "width", *tasks),
         rows,
         left=("restricted", *tasks),
-        notes=(f"{counts}in brackets the 95 % interval, or the range of fewer than 5 seeds; < or >: beyond the ranks",),
+        notes=(
+            f"{counts}in brackets the 95 % interval, or the range of fewer than 5 seeds; < or >: beyond the ranks; a "
+            "rank of the width restricts nothing",
+        ),
     )
 
 
@@ -81,35 +85,44 @@ def shown(by_seed: dict[int, float] | None) -> str:
 
 def outcomes(curves: Sequence[Curve], widths: Sequence[int]) -> Table:
     """Return the predictions beside what was measured, over the tasks that have both sides of a comparison."""
-    known = {(curve.task, curve.arm, curve.width): bounded(curve.halfway) for curve in curves}
-    tasks, first = list(dict.fromkeys(curve.task for curve in curves)), widths[0]
+    known = {(each.task, each.arm, each.width): half for each in curves if (half := each.halfway) is not None}
+    tasks, first, count = list(dict.fromkeys(curve.task for curve in curves)), widths[0], len(FOUR)
 
     def over(arm: str, other: str) -> list[float]:
         """Return the ratios of r* of two arms, by task."""
         pairs = [(known.get((task, arm, first)), known.get((task, other, first))) for task in tasks]
-        return [one / two for one, two in pairs if one and two]
+        return [ratio for one, two in pairs if one and two and (ratio := ratio_of(one, two)) is not None]
 
-    across = [[r for width in widths if (r := known.get((task, "random", width)))] for task in tasks]
-    spans = [max(each) / min(each) for each in across if len(each) == len(widths)]
-    own = {task: r for task in tasks if (r := known.get((task, "random", first)))}
-    others = [r for task, r in own.items() if task != "needle"]
+    own = {task: half for task in tasks if (half := known.get((task, "random", first)))}
+    most = max((half for task, half in own.items() if task != "needle"), key=lambda half: half.rank, default=None)
+    needle = ratio_of(own["needle"], most) if "needle" in own and most else None
+    spans = [spread(task, known, widths) for task in tasks]
     return theory_table(
         [
-            (FLAT_IN_WIDTH, of(max, spans)),
-            (NEEDLE_NEEDS_MOST, own["needle"] / max(others) if "needle" in own and others else None),
-            (LEARNED_BASIS, of(statistics.geometric_mean, over("learned", "random"))),
-            (BODY_BASIS, of(statistics.geometric_mean, over("body", "random"))),
-            (SUBSPACE, of(statistics.geometric_mean, over("subspace", "random"))),
-            (TOKENS_NEED_MORE, of(statistics.geometric_mean, over("tokens alone", "U alone"))),
+            outcome(FLAT_IN_WIDTH, max, [each for each in spans if each is not None], count),
+            Outcome(NEEDLE_NEEDS_MOST, needle, len(own), count),
+            outcome(LEARNED_BASIS, statistics.geometric_mean, over("learned", "random"), count),
+            outcome(BODY_BASIS, statistics.geometric_mean, over("body", "random"), count),
+            outcome(SUBSPACE, statistics.geometric_mean, over("subspace", "random"), count),
+            outcome(TOKENS_NEED_MORE, statistics.geometric_mean, over("tokens alone", "U alone"), count),
         ],
         "Predictions about rank, by r*",
     )
 
 
-def bounded(half: HalfwayRank | None) -> float | None:
-    """Return r*, at most a factor of 2 beyond the ranks that were run."""
-    return None if half is None else half.rank
+def ratio_of(one: HalfwayRank, two: HalfwayRank) -> float | None:
+    """Return the ratio of two r*, a bound if one lies beyond its ranks; None if both lie beyond on the same side."""
+    return None if one.side == two.side != 0 else one.bound / two.bound
 
 
-def of(combine: Callable[[list[float]], float], values: list[float]) -> float | None:
-    return combine(values) if values else None
+def spread(task: str, known: Mapping[tuple[str, str, int], HalfwayRank], widths: Sequence[int]) -> float | None:
+    """Return the largest factor of r* between widths; None unless all are known and two can be compared.
+
+    A width that fails with all of its directions has no r*.
+    """
+    each = {width: known.get((task, "random", width)) for width in widths}
+    there = [half for width, half in each.items() if half and not (half.side == 1 and half.ranks[-1] >= width)]
+    if None in each.values() or len(there) < 2:
+        return None
+    low, high = (pick(there, key=lambda half: half.rank) for pick in (min, max))
+    return ratio_of(high, low)

@@ -1,12 +1,12 @@
 """Tables of `reproduce thaw`: verdicts, scores of the causal measures, and which predictions held."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from icecore.paper.bodies_tables import theory_table
+from icecore.paper.bodies_tables import outcome, theory_table
 from icecore.paper.pathway_predictions import (
     FAST_REPLACES_MORE,
     GAIN_REPLACES,
@@ -14,6 +14,7 @@ from icecore.paper.pathway_predictions import (
     SHORT_HEAD_REPLACES,
     SLOW_REFINES,
 )
+from icecore.paper.scales import FOUR
 from icecore.reporting.claim import Source
 from icecore.reporting.pathway import answer_of, at_end, names_of
 from icecore.reporting.table import Table
@@ -21,6 +22,7 @@ from icecore.store.records import Record, key_of
 
 Point = dict[str, Any]  # one seed's measures at one step
 NORMAL = "Normal"
+MOVED = "displacement of the body"  # a measure
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,9 @@ def verdicts(found: Sequence[Thaw]) -> Table:
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         before, after = (median(point[key] for point in thaw.ends) for key in ("accuracy_before", "accuracy"))
         beside = with_range(mean_scores(thaw.beside))
-        sizes = (thaw.task, str(thaw.width), thaw.arm, f"{100 * before:.1f}", f"{100 * after:.1f}")
+        sizes = (thaw.task, str(thaw.width), thaw.arm, f"{100 * before:.1f}", f"{100 * after:.1f}", moved(thaw.ends))
         rows.append((*sizes, answer, words, with_range(thaw.mean_scores), beside, str(len(thaw.seeds))))
-    headings = ("task", "width", "thaw", "before", "after", "mechanism", "measures", "score", NORMAL, "seeds")
+    headings = ("task", "width", "thaw", "before", "after", "moved", "mechanism", "measures", "score", NORMAL, "seeds")
     return Table(
         "Thaw: is the mechanism of the embeddings refined or replaced?",
         headings,
@@ -107,6 +109,7 @@ def verdicts(found: Sequence[Thaw]) -> Table:
         notes=(
             "before, after: test accuracy in %; score: how close the causal measures are, in the mean, to those of an "
             "unchanged mechanism, 1; 0 is an unrelated network; median and range over seeds",
+            "moved: |change| / |initial| of the body's matrices; a body that has hardly moved holds nothing new",
             f"{NORMAL}: the score of full training from the same initial weights",
         ),
         secondary=("seeds", "measures", "after", "before"),
@@ -123,6 +126,12 @@ def scores(found: Sequence[Thaw]) -> Table:
     headings = ("task", "width", "thaw", "measure", "score")
     title = "Scores of the causal measures, median and range over seeds"
     return Table(title, headings, rows, left=("task", "thaw", "measure"))
+
+
+def moved(points: Sequence[Point]) -> str:
+    """Return how far the body has moved, the median over seeds."""
+    each = [found["here"] for point in points if (found := point["measures"].get(MOVED)) is not None]
+    return f"{statistics.median(each):.3f}" if each else ""
 
 
 def median(values: Any) -> float:
@@ -143,7 +152,10 @@ def outcomes(found: Sequence[Thaw], rates: Sequence[str], rescaled: str, widths:
     wide, narrow = widths
     tasks = list(dict.fromkeys(thaw.task for thaw in found))
     own = {(thaw.task, thaw.width, thaw.arm): statistics.median(thaw.mean_scores) for thaw in found if thaw.mean_scores}
-    full = [statistics.median(each) for thaw in found if thaw.width == wide and (each := mean_scores(thaw.beside))]
+    full: dict[str, float] = {}  # the highest of the arms
+    for thaw in found:
+        if thaw.width == wide and (each := mean_scores(thaw.beside)):
+            full[thaw.task] = max(statistics.median(each), full.get(thaw.task, 0.0))
 
     def gap(first: tuple[int, str], second: tuple[int, str]) -> list[float]:
         """Return the differences of the scores of two arms, by task."""
@@ -152,17 +164,14 @@ def outcomes(found: Sequence[Thaw], rates: Sequence[str], rescaled: str, widths:
 
     slowest = [own[key] for task in tasks if (key := (task, wide, slow)) in own]
     shortened = [each for width in widths for each in gap((width, middle), (width, rescaled))]
+    count = len(FOUR)
     return theory_table(
         [
-            (SLOW_REFINES, of(min, slowest)),
-            (FAST_REPLACES_MORE, of(statistics.fmean, gap((wide, slow), (wide, fast)))),
-            (GAIN_REPLACES, of(statistics.fmean, gap((wide, middle), (narrow, middle)))),
-            (SHORT_HEAD_REPLACES, of(statistics.fmean, shortened)),
-            (NORMAL_IS_OTHER, of(max, full)),
+            outcome(SLOW_REFINES, min, slowest, count),
+            outcome(FAST_REPLACES_MORE, statistics.fmean, gap((wide, slow), (wide, fast)), count),
+            outcome(GAIN_REPLACES, statistics.fmean, gap((wide, middle), (narrow, middle)), count),
+            outcome(SHORT_HEAD_REPLACES, statistics.fmean, shortened, count * len(widths)),
+            outcome(NORMAL_IS_OTHER, max, [*full.values()], count),
         ],
         "Predictions about thaws, by medians",
     )
-
-
-def of(combine: Callable[[list[float]], float], values: list[float]) -> float | None:
-    return combine(values) if values else None

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from icecore.paper.bodies_tables import percentages, rate_of_runs, spelled, theory_table, with_interval
+from icecore.paper.bodies_tables import outcome, percentages, rate_of_runs, spelled, theory_table, with_interval
 from icecore.paper.pathway_predictions import LANGUAGE_HELPS_NEEDLE, OTHERS_DO_NOT_HELP, OWN_BODY_HELPS
+from icecore.paper.scales import FOUR
 from icecore.reporting.figures.heat import HeatCell, draw_heat
 from icecore.reporting.table import Table
 from icecore.reporting.verdict import interval_of, resampled_combined
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RANDOM, LANGUAGE = "random", "language"
+SIZES = 2  # widths of a scale
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,12 @@ def outcomes(found: Sequence[Moved]) -> Table:
             to_needle += [value - control] if task == "needle" else []
         else:
             (own if body == task else others).append(value - control)
+    count = len(FOUR)
     return theory_table(
         [
-            (OWN_BODY_HELPS, min(own, default=None)),
-            (OTHERS_DO_NOT_HELP, statistics.fmean(others) if others else None),
-            (LANGUAGE_HELPS_NEEDLE, max(to_needle, default=None)),
+            outcome(OWN_BODY_HELPS, min, own, count * SIZES),
+            outcome(OTHERS_DO_NOT_HELP, statistics.fmean, others, count * (count - 1) * SIZES),
+            outcome(LANGUAGE_HELPS_NEEDLE, max, to_needle, SIZES),
         ],
         "Predictions about transplants, by medians",
     )
