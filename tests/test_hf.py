@@ -77,6 +77,19 @@ def test_initializations_change_the_matrices_of_the_body_only():
         assert torch.equal(gaussian[same], library[same])
 
 
+def test_a_gain_scales_maps_and_not_the_decays_of_a_memory():
+    library, matched, gaussian = (
+        initialize(HuggingFace("MambaConfig", width=16, layers=1, init=init), DIMS, 0)
+        for init in ("library", "matched", "gaussian")
+    )
+    block = "backbone.layers.0.mixer"
+    torch.testing.assert_close(matched[f"{block}.in_proj.weight"], library[f"{block}.in_proj.weight"] * 8)
+    for same in ("A_log", "conv1d.weight", "dt_proj.bias"):
+        assert torch.equal(matched[f"{block}.{same}"], library[f"{block}.{same}"]), same
+    assert torch.equal(library[f"{block}.A_log"][0].exp().round(), torch.arange(1.0, 17)), "a designed memory"
+    assert 0.8 < float(gaussian[f"{block}.A_log"].std()) < 1.2, "a random one"
+
+
 def test_a_random_run_loads_again_and_its_id_is_of_the_config(tmp_path: Path):
     def trained(spec: str) -> Any:
         return train(TASK, HuggingFace(spec), out=tmp_path / "runs", steps=2, batch=4, warmup_steps=1, device="cpu")

@@ -38,8 +38,10 @@ class HuggingFace(Model):
 
     From a folder with safetensors, the network starts as it is there, with every seed the same. Otherwise it is random:
       library   as transformers initializes it, from the run's seed
-      matched   the body's matrices x sqrt(1024 / width): the gain of width 1024 at every width
-      gaussian  the body's matrices are normal with std 1 / sqrt(inputs); vectors stay as the library has them
+      matched   the body's matrices x sqrt(1024 / width): the gain of width 1024 at every width; decays and
+                convolutions, whose inputs do not grow with the width, stay
+      gaussian  the body's matrices are normal with std 1 / sqrt(inputs), and log decays are N(0, 1); vectors stay as
+                the library has them
     A config class takes vocabulary and positions from the task, and --width, --layers and --heads.
     """
 
@@ -104,8 +106,11 @@ class HuggingFace(Model):
         values = {name: value.detach().clone().float() for name, value in network.named_parameters()}
         roles = roles_of(network)
         for name, value in values.items():
-            if value.dim() > 1 and roles[name].startswith("body"):
-                if self.init == "matched":
+            part = roles[name]
+            if part == DECAY and self.init == "gaussian":
+                value.normal_(generator=make_generator(seed, "init", name))
+            elif value.dim() > 1 and part.startswith("body") and part != DECAY:
+                if self.init == "matched" and part != CONVOLUTION:
                     value *= math.sqrt(BASE_WIDTH / self.width)
                 if self.init == "gaussian":
                     inputs = value.shape[0] if is_transposed(network, name) else math.prod(value.shape[1:])
@@ -268,6 +273,7 @@ SUB_ROLES = {
     "A_log": "decay",
     "D": "skip",
 }
+DECAY, CONVOLUTION = "body/decay", "body/convolution"
 OUT_OF_ATTENTION = ("c_proj", "dense", "output")
 MLP = ("mlp", "feed_forward", "ffn", "fc1", "fc2")
 
