@@ -205,7 +205,7 @@ def command(
     else:
         show(made, cells, points, chosen, metric, format_of(markdown, csv))
         if choices and not csv:
-            show_rates(choices)
+            show_rates(made, choices)
     if left > 0:
         warn(f"another process is training {counted(left, 'population')}; run this again when it is done")
     for failure in failures:
@@ -242,8 +242,9 @@ def show(
     say_wrapped(f"{' to '.join(f'{count:,}' for count in steps)} steps each. {WORDS}")
 
 
-def show_rates(choices: "Sequence[ChosenRate]") -> None:
-    say("\nlearning rates, chosen on validation items (median accuracy in %):")
+def show_rates(task: "Task", choices: "Sequence[ChosenRate]") -> None:
+    items = "all items, of which none is held out" if task.test_split == "none" else "validation items"
+    say(f"\nlearning rates, chosen on {items} (median accuracy in %):")
     for choice in choices:
         each = ", ".join(f"{rate:g}: {100 * accuracy:.1f}" for rate, accuracy in choice.accuracies.items())
         say_wrapped(f"  {choice.cell.name.column}: {choice.lr:g} ({each})")
