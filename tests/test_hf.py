@@ -12,6 +12,9 @@ import pytest
 import torch
 
 from icecore import InputError, load, train
+from icecore.analysis.moments import moments_of
+from icecore.analysis.pathway import Pathway, Setting
+from icecore.analysis.pathway_measures import measures_of
 from icecore.cli import main
 from icecore.models import HuggingFace, ModelDims, initialize, trained_names
 from icecore.models.check import require_model
@@ -354,3 +357,15 @@ def test_activations_are_those_of_transformers_and_can_be_replaced(name: str):
         return value.flip(0) if name == "block0.stream" else value
 
     torch.testing.assert_close(model.hidden(parameters, tokens, swap), model.hidden(parameters, tokens).flip(0))
+
+
+def test_a_network_without_heads_is_looked_into_as_others():
+    model, items = HuggingFace("MambaConfig", width=16, layers=1), TASK.test_set()
+    assert model.heads is None
+    dims = ModelDims(TASK.vocab_size, TASK.max_length)
+    before, other = (initialize(model, dims, seed) for seed in range(2))
+    pathway = Pathway(Setting(model, dims, TASK, items, items), before, other)
+    found, details = measures_of(pathway, before)
+    (own,) = [each for each in found if each.name == "new embeddings, old body"]
+    assert own.here == own.refined == details["accuracy"]
+    assert moments_of(model, before, items)["block0.stream"].count == int(items.lengths.sum())

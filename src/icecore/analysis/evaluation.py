@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from icecore.analysis.moments import ROWS_AT_ONCE, SCORES_AT_ONCE
+from icecore.analysis.moments import ROWS_AT_ONCE, SCORES_AT_ONCE, scores_of_row
 from icecore.models import Model, Parameters, device_of, hidden_with
 from icecore.models.base import Hook
 from icecore.tasks import Batch, Task
@@ -44,8 +44,7 @@ def losses(logits: Tensor, batch: Batch) -> Tensor:
 
 def chunks_of(model: Model, batch: Batch) -> Iterator[tuple[int, Batch]]:
     """Yield the parts of a batch, each with its first row; long sequences have many attention scores."""
-    scores_of_row = getattr(model, "heads", 1) * batch.tokens.shape[1] ** 2
-    at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // scores_of_row))
+    at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // scores_of_row(model, batch)))
     for begin in range(0, len(batch), at_once):
         yield begin, batch[begin : begin + at_once]
 

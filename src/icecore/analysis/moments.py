@@ -113,6 +113,11 @@ def moments_of(
     return moments_by_positions(model, parameters, batches, [positions])[positions]
 
 
+def scores_of_row(model: Model, batch: Batch) -> int:
+    """Return the number of attention scores of a row in one layer; a network of transformers may have no heads."""
+    return (getattr(model, "heads", None) or 1) * batch.tokens.shape[1] ** 2
+
+
 def in_chunks(batch: Batch) -> Iterator[Batch]:
     """Split a batch so that its activations fit in memory."""
     return (batch[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(batch), ROWS_AT_ONCE))
@@ -132,7 +137,7 @@ def moments_by_positions(
         each: {place: Moments(model.width, device) for place in wanted} for each in choices
     }
     for batch in [batches] if isinstance(batches, Batch) else batches:
-        at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // (getattr(model, "heads", 1) * batch.tokens.shape[1] ** 2)))
+        at_once = max(1, min(ROWS_AT_ONCE, SCORES_AT_ONCE // scores_of_row(model, batch)))
         for begin in range(0, len(batch), at_once):
             rows = batch[begin : begin + at_once].to(device)
 

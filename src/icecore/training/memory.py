@@ -77,7 +77,7 @@ def activations(config: RunConfig, device: torch.device, parts: int) -> int:
     at_once = max(1, min(len(config.seeds), CHANNELS_AT_ONCE[device.type] // model.width))
     computes_all = issubclass(model.engine, ReferenceEngine)  # other engines skip what no scored position reads
     tokens = rows * (config.task.max_length if computes_all else tokens_read(config.task))
-    layers = getattr(model, "layers", 1)
+    layers = getattr(model, "layers", None) or 1
     return int(FLOAT * at_once * tokens * model.width * layers * model.kept_per_token)
 
 
