@@ -134,7 +134,10 @@ def test_a_folder_of_weights_is_used_as_it_is(tmp_path: Path):
     [
         ({"tie_word_embeddings": True}, 'set "tie_word_embeddings": false'),
         ({"vocab_size": 5}, "vocab_size 5, and the task needs"),
-        ({"max_position_embeddings": 3}, "max_position_embeddings 3, and the task needs"),
+        (
+            {"max_position_embeddings": 3},
+            "positions of 100: raise it, drop it from config.json, or give fewer with --positions",
+        ),
         ({"model_type": "lama"}, "did you mean 'llama'"),
         ({"model_type": "vit"}, "not of a causal language model"),
         ({"num_attention_heads": 3}, "transformers|refuses"),

@@ -185,16 +185,20 @@ def build(text: str, dims: ModelDims) -> Any:
     """Return the network with transformers' initial values, for this vocabulary and number of positions."""
     values = json.loads(text)
     config = config_from(values)
-    for name, needed, what in (
-        ("vocab_size", dims.vocab_size, "a vocabulary"),
-        ("max_position_embeddings", dims.n_positions, "positions"),
+    for name, needed, what, ways in (
+        ("vocab_size", dims.vocab_size, "a vocabulary", "raise it, or drop it from config.json"),
+        (
+            "max_position_embeddings",
+            dims.n_positions,
+            "positions",
+            "raise it, drop it from config.json, or give fewer with --positions",
+        ),
     ):
         key = config.attribute_map.get(name, name)
         has = values.get(key)
         require(
             not isinstance(has, int) or has >= needed,
-            f"the config has {key} {has}, and the task needs {what} of {needed}: raise it, or drop it from config.json "
-            "(--positions sets the positions)",
+            f"the config has {key} {has}, and the task needs {what} of {needed}: {ways}",
         )
         if name == "vocab_size" or (has is None and getattr(config, key, None) is not None):
             setattr(config, key, needed)
