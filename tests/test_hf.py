@@ -152,6 +152,12 @@ def test_a_bad_config_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture,
     assert_one_line(capsys, said)
 
 
+def test_a_config_with_few_positions_runs_with_positions(tmp_path: Path):
+    folder = written(tmp_path / "short", max_position_embeddings=12)
+    flags = ["--max-pairs", "2", "--steps", "1", "--batch", "4", "--device", "cpu", "--positions", "12"]
+    assert main(["train", "needle", "--model", f"hf:{folder}", *flags, "--out", str(tmp_path)]) == 0
+
+
 @pytest.mark.parametrize(
     ("model", "said"),
     [

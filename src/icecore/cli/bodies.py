@@ -35,6 +35,7 @@ def make_body(
     model_class: "type[Model]",
     given: dict[str, Any],
     like: "Model | None" = None,
+    positions: int | None = None,
 ) -> "Model":
     """Make the model from the given settings; the others are the preset's for the task, or another model's."""
     from icecore.models import settings_of_model
@@ -57,7 +58,7 @@ def make_body(
             values[key] = parse_value(key, value, kinds[key]) if is_text else value
     if name.startswith(PREFIX):
         values["config"] = name.removeprefix(PREFIX)
-    return require_made(model_class, values, preset_dims(task))
+    return require_made(model_class, values, preset_dims(task, positions))
 
 
 def kind_of(model: "Model") -> str:

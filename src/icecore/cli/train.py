@@ -187,6 +187,8 @@ def command(
 
     require_trackers(log)
     source = source_of(from_run, body_from, embeddings_from, shift=shift, rescale=rescale, trust=trust)
+    if source is not None and positions is None:
+        positions = source.positions
     like = model_of_start(source, is_given(context, "model"))
     model_class = find_body(model) if like is None else type(like)
     of_task, of_model = settings_given(context, task, model_class)
@@ -194,7 +196,7 @@ def command(
     of_any = {"width": width, "layers": layers, "heads": heads, "init": init, "gain": gain}
     given = of_any | {"position_init": position_init} | of_model
     if source is None or like is None or source.take == "embeddings":
-        chosen = make_body(made, preset, model if like is None else like.name, model_class, given, like)
+        chosen = make_body(made, preset, model if like is None else like.name, model_class, given, like, positions)
     else:
         named = {"name": model} if is_given(context, "model") else {}
         require_agreement(named | given, like, source.name)
@@ -215,8 +217,6 @@ def command(
         settings["phases"] = phases
     where = pick_device(device)
     chosen_seeds = source.seeds if source is not None and seeds is None else parse_seeds(seeds or "1")
-    if source is not None and positions is None:
-        settings["positions"] = source.positions
     config = config_of(
         made,
         chosen,
