@@ -8,6 +8,7 @@ from torch import Tensor
 
 from icecore.errors import InputError, require
 from icecore.models import HALVES, Half, Model, ModelDims, initialize, names_of_half
+from icecore.seeding import derive_seed
 from icecore.store.tensors import digest
 
 
@@ -71,6 +72,8 @@ class FromRun:
         require(taken is not None, f"the run starts from the run of setting {self.setting}, which was not given")
         assert taken is not None
         found = initialize(model, dims, seed)
+        if self.take == "body":
+            found |= new_embeddings(model, dims, seed)
         index = taken.seeds.index(seed)
         found |= {name: value[index].clone() for name, value in taken.values.items()}
         ours = digest((name, found[name]) for name in names_of_half(model, dims, self.take))
@@ -91,6 +94,15 @@ class FromRun:
             digests = [taken.digests[taken.seeds.index(seed)] for seed in seeds]
             entry["where"] = {"task": taken.task, "run": taken.run, "sha256": digests}
         return entry
+
+
+def new_embeddings(model: Model, dims: ModelDims, seed: int) -> dict[str, Tensor]:
+    """Return initial embeddings for a body that is taken from a run.
+
+    The seed's own are those that the body may have trained with, and so learned to read.
+    """
+    drawn = initialize(model, dims, derive_seed(seed, "new embeddings") % 2**31)
+    return {name: drawn[name] for name in names_of_half(model, dims, "embeddings")}
 
 
 def start_of_json(entry: Mapping[str, Any], seeds: tuple[int, ...], values: Mapping[str, Tensor]) -> FromRun:
