@@ -41,3 +41,34 @@ class Looking(Model):
     def unembed(self, parameters, hidden):
         return hidden @ parameters["unembed"].T
 """
+TWO_TABLES = """
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from icecore.models import Model, ParameterSpec
+
+@dataclass(frozen=True)
+class TwoTables(Model):
+    width: int = 16
+    name: ClassVar[str] = "two-tables"
+    roles: ClassVar[tuple[str, ...]] = ("token", "mixing", "unembed")
+    activations: ClassVar[tuple[str, ...]] = ("sum", "mixed")
+    streams: ClassVar[tuple[str, ...]] = ("sum", "mixed")
+
+    def specs(self, dims):
+        shape = (dims.vocab_size, self.width)
+        return {
+            "words": ParameterSpec(shape, "token", 0.1),
+            "more_words": ParameterSpec(shape, "token", 0.1),
+            "mixing": ParameterSpec((self.width, self.width), "mixing", self.width**-0.5),
+            "answers": ParameterSpec(shape, "unembed", 0.02),
+        }
+
+    def hidden(self, parameters, tokens, hook=lambda _, value: value):
+        inputs = parameters["words"][tokens] + parameters["more_words"][tokens] ** 2
+        inputs = hook("sum", inputs)
+        return hook("mixed", torch.tanh(inputs.cumsum(dim=1) @ parameters["mixing"].T))
+
+    def unembed(self, parameters, hidden):
+        return hidden @ parameters["answers"].T
+"""

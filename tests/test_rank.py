@@ -233,7 +233,7 @@ def test_the_rank_is_part_of_the_id():
         ({"embedding_rank": 2, "rank_of": []}, "rank_of names no embeddings"),
         ({"rank_basis": "body"}, "need a rank, as in --embedding-rank 8"),
         ({"embedding_rank": 2, "trainable": "unembed"}, "limits position, token, which does not train with unembed"),
-        ({"embedding_rank": 2, "model": LSTM(width=16)}, "lstm has no position embeddings: leave it out of --rank-of"),
+        ({"embedding_rank": 2, "model": LSTM(width=16)}, "has no position embeddings: give --rank-of token,unembed"),
         (
             {"embedding_rank": 2, "model": LSTM(width=16), "rank_of": ["token"], "rank_basis": "body"},
             r"lstm has no block0\.q\.weight, so --rank-basis body is not defined",

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from icecore.errors import require
 from icecore.models import Model, Parameters, device_of, hidden_with
 
 # right: the logit of the right answer; largest-wrong: the largest logit of the others.
@@ -101,6 +102,7 @@ def without_frequencies(
 
 def gradient_symmetricity(model: Model, parameters: Parameters, modulus: int) -> float:
     """Return the mean cosine between the gradients of a logit with respect to the two tokens' embeddings."""
+    require("embedding" in model.activations, f"{model.name} has no activation `embedding` to take gradients of")
     triples = torch.tensor(random_triples(modulus), device=device_of(parameters))
     leaf: list[Tensor] = []
 

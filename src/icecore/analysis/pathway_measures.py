@@ -7,7 +7,7 @@ from icecore.analysis.attention import attention_overlap, head_scores
 from icecore.analysis.circles import Circles, circles, spectrum_overlap, without_frequencies
 from icecore.analysis.pairs import activations_from, displacement, line_between
 from icecore.analysis.pathway import CONTRAST, Measure, Pair, Pathway, Setting
-from icecore.models import Parameters, names_of_half, parameter_of_role
+from icecore.models import Parameters, names_of_half, names_of_role, parameter_of_role
 from icecore.tasks import ModularAddition
 
 Made = tuple[list[Measure], dict[str, Any]]
@@ -43,7 +43,8 @@ def makers_of(setting: Setting) -> list[Maker]:
     makers += [barrier, movement]
     makers += [geometry] if setting.edited else []
     makers += [heads] if any(name.endswith(".attention") for name in setting.model.activations) else []
-    return makers + ([frequencies] if isinstance(setting.task, ModularAddition) else [])
+    has_numbers = isinstance(setting.task, ModularAddition) and len(names_of_role(setting.model, "token")) == 1
+    return makers + ([frequencies] if has_numbers else [])
 
 
 def placed(setting: Setting, name: str, here: float, refined: float, *controls: float) -> Measure:
@@ -187,7 +188,7 @@ def rings_of(setting: Setting, parameters: Parameters) -> Circles:
 def without(setting: Setting, parameters: Parameters, keys: tuple[int, ...]) -> float:
     """Return the accuracy without these frequencies in the numbers' embeddings."""
     assert isinstance(setting.task, ModularAddition)
-    name = next(name for name, spec in setting.model.specs(setting.dims).items() if spec.role == "token")
+    (name,) = names_of_role(setting.model, "token")
     modulus, token = setting.task.modulus, parameters[name].clone()
     token[:modulus] = without_frequencies(token[:modulus], keys)
     return setting.value({**parameters, name: token})

@@ -198,10 +198,15 @@ def device_of(parameters: Parameters) -> torch.device:
     return next(iter(parameters.values())).device
 
 
+def names_of_role(model: Model, role: str) -> list[str]:
+    """Return the names of the parameters with this role."""
+    dims = ModelDims(3, 3)  # names and roles do not depend on them
+    return [name for name, spec in model.specs(dims).items() if spec.role == role]
+
+
 def parameter_of_role(model: Model, parameters: Parameters, role: str) -> Tensor:
     """Return the model's only parameter with this role."""
-    dims = ModelDims(3, 3)  # names and roles do not depend on them
-    names = [name for name, spec in model.specs(dims).items() if spec.role == role]
+    names = names_of_role(model, role)
     require(len(names) == 1, f"{model.name} must have one parameter with the role '{role}', has {len(names)}")
     return parameters[names[0]]
 

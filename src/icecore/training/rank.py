@@ -60,11 +60,9 @@ class EmbeddingRank:
         """Return the restricted matrices; raise unless the model has them and they are wide enough."""
         specs = model.specs(dims)
         found = [name for name, spec in specs.items() if spec.role in self.of and len(spec.shape) == 2]
+        has = [role for role in self.of if any(specs[name].role == role for name in found)]
         for role in self.of:
-            require(
-                any(specs[name].role == role for name in found),
-                f"{model.name} has no {role} embeddings: leave it out of --rank-of",
-            )
+            require(role in has, f"{model.name} has no {role} embeddings: give --rank-of {','.join(has or ROLES)}")
         width = min(specs[name].shape[1] for name in found)
         require(self.rank <= width, f"embedding_rank must be at most the width, {width}, got {self.rank}")
         if self.basis == "body":

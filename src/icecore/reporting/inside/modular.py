@@ -15,7 +15,7 @@ from icecore.analysis.circles import (
 )
 from icecore.drawing import BLUE, LIGHT_GREY, new_figure
 from icecore.errors import InputError, require
-from icecore.models import parameter_of_role
+from icecore.models import names_of_role, parameter_of_role
 from icecore.reporting.chart import Axis, Chart, Dot, Line
 from icecore.reporting.inside.context import Analysis, AnalysisContext, AnalyzedRun, Result
 from icecore.reporting.table import Table
@@ -97,7 +97,8 @@ def chart(result: Result) -> list[Chart]:
 
 
 def fits(run: AnalyzedRun) -> bool:
-    return isinstance(run.config.task, ModularAddition) and "embedding" in run.model.activations
+    is_known = isinstance(run.config.task, ModularAddition) and "embedding" in run.model.activations
+    return is_known and len(names_of_role(run.model, "token")) == 1
 
 
 ABOUT = (

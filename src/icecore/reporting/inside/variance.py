@@ -20,7 +20,7 @@ def measure(context: AnalysisContext) -> Result:
     places = streams_of(context.run.model)
     return {
         "positions": context.options.positions,
-        "activations": trained["embedding"].count,
+        "activations": trained[places[0]].count,  # the same at each
         "trained": {place: asdict(explained(trained[place], TOP)) for place in places},
         "untrained": {place: asdict(explained(untrained[place], TOP)) for place in places},
     }
