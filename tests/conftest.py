@@ -1,6 +1,6 @@
 """Every test runs with one thread that waits without spinning, and with cache and state folders of its own.
 
-With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its boundaries: `make shapes`.
+With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its boundaries; `make test` does both.
 """
 
 import os

@@ -66,7 +66,7 @@ def test_rates_of_data_are_items_a_second(monkeypatch):
     assert rates == [(64, 8, 8)] * 3, "each way has a second a round"
 
 
-def test_the_baseline_counts_a_product_as_often_as_it_is_called(monkeypatch):
+def test_the_lower_bound_counts_a_product_as_often_as_it_is_called(monkeypatch):
     monkeypatch.setattr("icecore.bench.lower_bound.seconds_of", lambda product, _: 0.1 * product.batch)
     counts = Counter({Product(1, 2, 2, 2, torch.float32): 3, Product(2, 2, 2, 2, torch.float32): 5})
     assert lower_bound_seconds(counts, torch.device("cpu")) == pytest.approx(0.1 * 3 + 0.2 * 5)

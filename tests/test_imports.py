@@ -1,6 +1,7 @@
-"""Imports go downward only, and the command line is instant."""
+"""Imports go downward only, the command line is instant, and its threads wait without spinning."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,3 +73,23 @@ def test_what_needs_no_torch_does_not_import_it(command, monkeypatch, tmp_path):
     ]
     assert found[1].stdout.splitlines()[-1] == "False"
     assert found[0].stdout.splitlines()[:-1] == found[1].stdout.splitlines()[:-1]
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")], ids=str)
+def test_threads_wait_without_spinning_unless_the_user_says_otherwise(given, policy):
+    """OpenMP reads it when torch is imported, so it must be there before."""
+    run = """
+import os, sys
+from icecore.__main__ import run
+class Watching:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print(os.environ.get("OMP_WAIT_POLICY"), flush=True)
+            os._exit(0)
+sys.meta_path.insert(0, Watching())
+sys.argv = ["icecore", "tasks", "needle"]
+run()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | given
+    done = subprocess.run([sys.executable, "-c", run], check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout == f"{policy}\n"
