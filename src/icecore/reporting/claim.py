@@ -203,8 +203,3 @@ def of_most_seeds(each: Precisions) -> list[Record]:
 
 def precision_of(runs: Sequence[Record]) -> str:
     return runs[0]["config"]["precision"] if runs else ""
-
-
-def seeds_by_setting(records: Records) -> dict[str, list[Record]]:
-    """Return each setting's records, one per seed, all in one precision."""
-    return {setting: of_most_seeds(each) for setting, each in sorted(by_precision(records).items())}
