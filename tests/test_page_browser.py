@@ -158,7 +158,7 @@ def test_the_first_screen_says_what_holds_and_what_undecided_means(results):
     assert 3 <= len(sentences) <= 5
     random = {claim.cell: claim.ours for claim in claims["table1"] if ", Random 1024" in claim.cell}
     assert f"solves {sum((ours or 0) >= 99 for ours in random.values())} of {len(random)} tasks" in first
-    assert f"parentheses reaches {random['parentheses, Random 1024']:.1f} %" in first
+    assert f"parentheses reaches {random['parentheses, Random 1024']:.1f}\N{NO-BREAK SPACE}%" in first
     judged = [claim for each in claims.values() for claim in each if claim.tolerance and claim.verdict != "follows"]
     open_ones = [claim for claim in judged if claim.verdict == "undecided"]
     few = sum(claim.n < 5 for claim in open_ones)
@@ -459,6 +459,23 @@ def test_paper_has_the_tables_without_the_controls(results, tmp_path):
     assert (tmp_path / "page.pdf").read_bytes().count(b"/Type /Page\n") > 3
 
 
+def test_nothing_is_broken_or_cut_where_it_cannot_be_read(results):
+    """A command breaks between words, a percentage not at all, and the contents show no part of a third line."""
+    links = "[...document.querySelectorAll('.side li li a')].map((link) => [link.clientHeight, getComputedStyle(link)])"
+    lines = results.run(f"{links}.map(([height, style]) => height / parseFloat(style.lineHeight))")
+    assert max(lines) == pytest.approx(2, abs=0.05)  # some are cut
+    for width, is_phone in ((1280, False), (390, True)):
+        results.resize(width, 844, is_phone=is_phone)
+        words = "[...document.querySelectorAll('main code .word')].filter((word) => word.textContent.startsWith('--'))"
+        height = "word.getBoundingClientRect().height / parseFloat(getComputedStyle(word).lineHeight)"
+        heights = results.run(f"{words}.map((word) => {height}).filter(Boolean)")
+        assert len(heights) > 20
+        assert max(heights) < 1.5  # one line
+    findings = texts(results, ".findings li")
+    assert any("\N{NO-BREAK SPACE}%" in text for text in findings)
+    assert not any(" %" in text for text in findings)
+
+
 def test_tables_and_figures_are_saved_as_they_are_shown(results):
     table = saved(results, "document.querySelector('#paper-results-table2 ~ .bar .tools button')")
     text = base64.b64decode(table.partition(",")[2]).decode()
@@ -470,6 +487,19 @@ def test_tables_and_figures_are_saved_as_they_are_shown(results):
     assert "var(--" not in drawing
     assert "Figure 7" in drawing
     picture = base64.b64decode(saved(results, f"{buttons}[1]").partition(",")[2])
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_a_drawing_is_saved_as_it_is_shown(results):
+    """A figure without a chart is an image, with its title in it."""
+    figure = "document.querySelector('img.drawing').closest('figure')"
+    assert results.run(f"{figure}.querySelector('figcaption')") is None
+    title, shown = results.run(f"[{figure}.querySelector('img').alt, {figure}.querySelector('img').src]")
+    drawing = base64.b64decode(saved(results, f"{figure}.querySelectorAll('.tools button')[0]").partition(",")[2])
+    assert drawing == base64.b64decode(shown.partition(",")[2])
+    assert title in drawing.decode()
+    picture = base64.b64decode(saved(results, f"{figure}.querySelectorAll('.tools button')[1]").partition(",")[2])
     assert picture.startswith(b"\x89PNG")
     assert len(picture) > 10_000
 

@@ -221,6 +221,20 @@ def test_the_slider_stays_above_what_it_moves_and_heads_stand_in_rows(opened):
     assert set(heights) == {1}
 
 
+def test_the_words_of_a_map_are_between_its_name_and_its_cells(opened):
+    heads = "[...document.querySelectorAll('.head-row > div')]"
+    box = "getBoundingClientRect()"
+    words = f"[...head.querySelectorAll('[aria-label^=\\'x-axis tick label\\'] text')].map((text) => text.{box})"
+    edges = opened.run(
+        f"{heads}.map((head) => {{ const words = {words}; return [head.querySelector('.head-name').{box}.bottom,"
+        f" Math.min(...words.map((word) => word.top)), Math.max(...words.map((word) => word.bottom)),"
+        f" head.querySelector('[aria-label=cell] rect').{box}.top]; }})"
+    )
+    assert len(edges) == 8
+    for name, top, bottom, cell in edges:
+        assert name < top < bottom < cell < bottom + 8
+
+
 def test_a_run_in_which_everything_trained_has_no_frozen_body(browser, tmp_path):
     task = ice.tasks.Needle(max_pairs=2, values=5, vocabulary=12, test_size=10)
     model = ice.Transformer(width=16, init="matched")

@@ -1,6 +1,7 @@
 // The whole page: contents, sections, and the dialog of a cell.
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { CellDialog } from "./cell.jsx";
+import { Command } from "./command.jsx";
 import { Inside } from "./inside.jsx";
 import { libraryOf } from "./library.js";
 import { Own } from "./own.jsx";
@@ -40,7 +41,7 @@ export function App({ data }) {
           {(data.benches ?? []).length > 0 && <Speed benches={data.benches} />}
           <footer class="small quiet">
             <p>
-              This file holds everything it shows and requests nothing. Made by <code>{data.made.command}</code> (icecore{" "}
+              This file holds everything it shows and requests nothing. Made by <Command text={data.made.command} /> (icecore{" "}
               {data.made.icecore}, commit {data.made.commit}). Drawn with Observable Plot and Preact; their licences are in the
               source of this page.
             </p>
@@ -136,7 +137,7 @@ function Speed({ benches }) {
         <details key={table.title}>
           <summary>{table.title}</summary>
           <DataTable {...table} caption={captionOf(table)} />
-          {table.command && <p class="small quiet">Made by <code>{table.command}</code>, commit {table.commit}, on {table.device}, torch {table.torch}.</p>}
+          {table.command && <p class="small quiet">Made by <Command text={table.command} />, commit {table.commit}, on {table.device}, torch {table.torch}.</p>}
         </details>
       ))}
     </section>

@@ -1,6 +1,7 @@
 // The dialog of a cell: our number beside the paper's, the runs whose values count, their curves and configuration.
 import { useEffect, useRef } from "preact/hooks";
 import { Drawing } from "./charts.jsx";
+import { Command } from "./command.jsx";
 import { Curves } from "./curves.jsx";
 import { drawSeeds } from "./draw.js";
 import { settingsOf, valuesOf } from "./library.js";
@@ -124,7 +125,7 @@ function StoredAnalysis({ source, inside, onLeave }) {
   if (!stored) return <p class="small">{short(source.values[0])}: from the stored analysis {source.analysis}, which is not in this page.</p>;
   return (
     <p class="small">
-      {short(source.values[0])}: <a href={`#${idOf("inside", source.analysis)}`} onClick={open}>{source.analysis}</a>, made by <code>{stored.command}</code>, commit {stored.commit}, on {stored.device}.
+      {short(source.values[0])}: <a href={`#${idOf("inside", source.analysis)}`} onClick={open}>{source.analysis}</a>, made by <Command text={stored.command} />, commit {stored.commit}, on {stored.device}.
     </p>
   );
 }
@@ -164,7 +165,7 @@ function Runs({ setting, counted: own, others, curves }) {
       {commands.length > 0 && (
         <>
           <h4>Commands</h4>
-          {commands.map((command) => <p><code>{command}</code></p>)}
+          {commands.map((command) => <p><Command text={command} /></p>)}
         </>
       )}
       <Curves title={setting.label} runs={runs} curves={curves} />

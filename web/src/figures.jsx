@@ -1,15 +1,16 @@
 // Any figure of the data: a chart, a drawing made elsewhere, or maps of attention.
-import { Chart } from "./charts.jsx";
+import { Chart, SaveFigure } from "./charts.jsx";
 import { HeadMaps } from "./maps.jsx";
 
 // `of` names what the figure is of, where several have the same title.
 export function AnyChart({ chart, onPick, heading, of = "" }) {
   const name = of ? `${of}: ${chart.title}` : chart.title;
   if (chart.drawing) {
-    return (
+    const whole = () => new TextDecoder().decode(Uint8Array.from(atob(chart.drawing), (letter) => letter.charCodeAt(0)));
+    return ( // with its title inside
       <figure class="chart">
-        <figcaption>{chart.title}</figcaption>
         <img class="drawing" alt={chart.title} src={`data:image/svg+xml;base64,${chart.drawing}`} />
+        <div class="bar small"><span class="space" /><SaveFigure title={name} whole={whole} /></div>
       </figure>
     );
   }

@@ -1,5 +1,6 @@
 // Analyses of single runs, each beside the same body before training.
 import { useState } from "preact/hooks";
+import { Command } from "./command.jsx";
 import { AnyChart } from "./figures.jsx";
 import { Guard } from "./guard.jsx";
 import { DataTable } from "./tables.jsx";
@@ -33,7 +34,7 @@ function Measured({ run, isOpen }) {
               {analysis.tables.map((table) => <DataTable {...table} title={`${run.title}: ${table.title}`} caption={table.title} />)}
             </section>
           ))}
-          {run.command && <p class="small quiet">Made by <code>{run.command}</code>, commit {run.commit}, on {run.device}.</p>}
+          {run.command && <p class="small quiet">Made by <Command text={run.command} />, commit {run.commit}, on {run.device}.</p>}
         </>
       )}
     </details>

@@ -1,5 +1,6 @@
 // The paper's tables and figures: verdicts on top, then one section each.
 import { useState } from "preact/hooks";
+import { Command } from "./command.jsx";
 import { AnyChart } from "./figures.jsx";
 import { Grid } from "./grid.jsx";
 import { claimOfDot } from "./library.js";
@@ -67,7 +68,7 @@ function ExperimentSection({ part, experiment, preset, pick, inside }) {
     <section class="experiment" aria-labelledby={idOfExperiment(part, experiment)}>
       <h3 id={idOfExperiment(part, experiment)}>{label}</h3>
       {done.length === 0 ? (
-        <p class="quiet">Nothing is recorded with this preset. To train it: <code>{experiment.command} --preset {preset}</code></p>
+        <p class="quiet">Nothing is recorded with this preset. To train it: <Command text={`${experiment.command} --preset ${preset}`} /></p>
       ) : (
         <>
           {(shown.charts ?? []).map((chart) => <AnyChart key={`${preset} ${chart.title}`} chart={chart} heading={label} onPick={pickDot} />)}
@@ -135,7 +136,7 @@ function NotRun({ claims, command }) {
   return (
     <details>
       <summary>{counted(claims.length, "claim")} not run</summary>
-      <p class="small">To train them: <code>{command}</code></p>
+      <p class="small">To train them: <Command text={command} /></p>
       <p class="small quiet">{claims.slice(0, 400).map((claim) => claim.cell).join("; ")}{claims.length > 400 ? "; …" : ""}</p>
     </details>
   );
@@ -155,7 +156,7 @@ function MadeBy({ name, made = [], analyses }) {
         Made by {counted(runs, "run")}, {duration(seconds)} of {devices.join(", ")}; {commits.length === 1 ? `commit ${commits[0]}` : `${commits.length} commits`}
         {analyses.length > 0 ? `; ${analyses.length} stored analyses` : ""}
       </summary>
-      <DataTable title={`${name}, commands`} caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <code>{row[0]}</code>} cards />
+      <DataTable title={`${name}, commands`} caption="" headings={headings} rows={rows} sides={["left", "right", "right", "left", "left"]} lead={(row) => <Command text={row[0]} />} cards />
       <p class="small quiet">Clocks of concurrent runs are added up.</p>
     </details>
   );

@@ -1,5 +1,5 @@
 // The first screen: findings, the number of claims by verdict, and a row per table or figure.
-import { counted, idOf, JUDGED, look, VERDICTS } from "./words.js";
+import { counted, idOf, JUDGED, look, unbroken, VERDICTS } from "./words.js";
 
 export const idOfPart = (part) => idOf("verdicts", part.scale, part.folder);
 export const idOfExperiment = (part, experiment) => idOf(part.scale, part.folder, experiment.name);
@@ -28,7 +28,7 @@ export function Preset({ part, preset, setPreset }) {
 export function Findings({ part, preset }) {
   const found = part.findings[preset];
   if (found.length === 0) return null;
-  return <ul class="findings">{found.map((sentence) => <li>{sentence}</li>)}</ul>;
+  return <ul class="findings">{found.map((sentence) => <li>{unbroken(sentence)}</li>)}</ul>;
 }
 
 function total(shown, preset, which) {

@@ -37,6 +37,9 @@ export function duration(seconds) {
   return minutes < 100 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// Keeps a number and its % on one line.
+export const unbroken = (text) => text.replaceAll(/(\d) %/g, "$1\u00a0%");
+
 // Scrolls to the part of an address, and opens what it is folded into.
 export function goTo(hash) {
   const target = document.getElementById(hash.slice(1));

@@ -1,5 +1,6 @@
 // A small run that computes in the browser: a frozen body from its seed, and embeddings on their way.
 import { useMemo, useState } from "preact/hooks";
+import { Command } from "../command.jsx";
 import { Guard } from "../guard.jsx";
 import { duration, idOf } from "../words.js";
 import { Accuracy, Answer } from "./answer.jsx";
@@ -77,7 +78,7 @@ function Made({ made }) {
   if (!made?.command) return null;
   return (
     <p class="small quiet">
-      Made by <code>{made.command}</code>, commit {made.commit}, on {made.device}
+      Made by <Command text={made.command} />, commit {made.commit}, on {made.device}
       {made.seconds === undefined ? "" : `, trained in ${duration(made.seconds)}`}.
     </p>
   );
