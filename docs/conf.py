@@ -18,7 +18,8 @@ version = release = icecore.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"
 html_title = "icecore"
-highlight_language = "text"
+highlight_language = "none"  # of unmarked blocks: commands, whose lines wrap; outputs are marked as text
+html_static_path = html_css_files = ["site.css"]
 maximum_signature_line_length = 80
 html_copy_source = False
 html_show_copyright = False

@@ -404,6 +404,22 @@ def test_a_page_from_the_command_line(whole, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("few")
+def test_titles_name_records_with_claims_and_the_tasks_of_others(partial, tmp_path):
+    assert data_of([partial])["title"] == f"icecore: {partial.name}"
+    runs = own_runs(tmp_path, 5)
+    assert data_of([partial, *runs])["title"] == f"icecore: {partial.name}"
+    assert data_of(runs[:2])["title"] == "icecore: task0, task1"
+    (tmp_path / "runs.jsonl").write_text("")  # as `icecore compare` leaves one
+    assert data_of([tmp_path])["title"] == "icecore: task0, task1, task2 and 2 more"
+
+
+def own_runs(folder, count):
+    for task in range(count):
+        write_run(folder / f"runs{task}", config_of(16, 1e-3, 0, task=f"task{task}"), result_of(16, 0))
+    return [folder / f"runs{task}" for task in range(count)]
+
+
+@pytest.mark.usefixtures("few")
 def test_files_of_tables_and_figures(partial, tmp_path, capsys):
     folder = tmp_path / "files"
     assert main(["report", str(partial), "--out", str(tmp_path / "page.html"), "--files", str(folder)]) == 0

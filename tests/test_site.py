@@ -58,6 +58,20 @@ def test_a_search_finds_pages_from_a_disk(site):
         assert [request for request in page.requests if not request.startswith(site.as_uri())] == []
 
 
+@pytest.mark.skipif(chromium() is None, reason="needs Chromium, such as Debian's package chromium")
+def test_commands_are_not_cut(site):
+    with opened_browser() as page:
+        for name in ("tutorial", "rank", "own-task", "page"):
+            for width, is_phone in ((1280, False), (390, True)):
+                page.resize(width, 844, is_phone=is_phone)
+                page.call("Page.navigate", url=(site / f"{name}.html").as_uri())
+                page.wait_for("document.readyState === 'complete'")
+                blocks = "[...document.querySelectorAll('pre')].filter((each) => /^icecore /.test(each.textContent))"
+                cut = page.run(f"{blocks}.filter((each) => each.scrollWidth > each.clientWidth).length")
+                assert (page.run(f"{blocks}.length > 0"), cut) == (True, 0), (name, width)
+                assert page.run("document.documentElement.scrollWidth") <= width
+
+
 def test_every_page_can_be_found_and_searched(site):
     index = (site / "index.html").read_text()
     for page in DOCS.glob("*.md"):

@@ -28,7 +28,9 @@ def command(
         help="Also write the paper's tables as CSV and Markdown, and its figures as SVG and PNG, into this folder.",
         rich_help_panel=OUTPUT_PANEL,
     ),
-    title: str = typer.Option("", help="Title of the page. Default: the names of the sources."),
+    title: str = typer.Option(
+        "", help="Title of the page. Default: the folders of records or, without claims, the tasks."
+    ),
     scale: ScaleName | None = typer.Option(
         None, help="Show claims at this scale: paper or laptop. Default: those that were run.", show_default=False
     ),

@@ -4,7 +4,7 @@ import contextlib
 import datetime
 import math
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from icecore.store.records import Records, key_of
 
 OnProgress = Callable[[str, int, int], None]  # (stage, done, all)
 POINTS, LEAST_POINTS, MOST_POINTS = 400_000, 20, 160  # points of all curves together; fewest and most of one
+MOST_NAMED = 3  # tasks in a title
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,13 @@ def report_data(sources: Sources, options: Options, warn: Warn, on_progress: OnP
         playgrounds += [one for path in finished(sources.named_runs) if (one := played(path, options.trust))]
     own = {key: setting for key, setting in library.settings.items() if key not in of_paper}
     add_lazy_rules(own, folders, options.trust, lambda done, count: on_progress("baselines", done, count))
+    groups = own_part(own)
     return {
         "kind": "report",
-        "title": options.title or default_title(sources),
+        "title": options.title or default_title(sources, parts, groups),
         "made": made(),
         "parts": parts,
-        "own": own_part(own),
+        "own": groups,
         "inside": inside,
         "playgrounds": playgrounds,
         "benches": benches_of(sources, warn),
@@ -109,9 +111,12 @@ def finished(paths: Sequence[Path]) -> list[Path]:
     return [path for path in paths if RunFolder(path).is_complete]
 
 
-def default_title(sources: Sources) -> str:
-    names = [folder.name for folder in sources.records] or [path.parent.name for path in sources.runs]
-    return f"icecore: {', '.join(dict.fromkeys(names)) or 'analyses'}"
+def default_title(sources: Sources, parts: Sequence[Any], own: Sequence[Mapping[str, Any]]) -> str:
+    """Name the records of a page with claims, and of others the tasks."""
+    names = [folder.name for folder in sources.records] if parts else [group["task"] for group in own]
+    named = list(dict.fromkeys(names or [path.parent.name for path in sources.runs]))
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return f"icecore: {', '.join(named[:MOST_NAMED]) or 'analyses'}{more}"
 
 
 def playgrounds_of(sources: Sources, warn: Warn) -> list[dict[str, Any]]:
