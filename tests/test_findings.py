@@ -35,7 +35,10 @@ def test_what_was_measured_is_counted_and_the_rest_is_silent():
 
 def test_the_line_is_the_scales():
     (solved, *_) = findings({"table1": [claim("needle", "Random 1024", 96.0)]}, "laptop")
-    assert "solves 1 of 1 task with 95 % or more: needle." in solved
+    assert solved == (
+        "A frozen random body with trained embeddings (in place of Random 1024) solves 1 of 1 task with 95 % or more: "
+        "needle."
+    )
     (solved, *_) = findings({"table1": [claim("needle", "Random 1024", 96.0)]}, "paper")
     assert solved.endswith("solves 0 of 1 task; needle reaches 96.0 %.")
 

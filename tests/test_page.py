@@ -293,11 +293,12 @@ def test_headings_of_experiments():
 
 
 @pytest.fixture
-def few(monkeypatch):
-    """Leave three of the paper's experiments: building the cells of all of them takes seconds."""
+def few(monkeypatch, request):
+    """Leave a few of the experiments: building the cells of all of them takes seconds."""
+    left = getattr(request, "param", ("table1", "fig2", "fig7", "text"))
     everything = dict(EXPERIMENTS)
     for name in everything:
-        if name not in ("table1", "fig2", "fig7", "text"):
+        if name not in left:
             monkeypatch.delitem(EXPERIMENTS, name)
     paper_settings.cache_clear()
     yield
@@ -401,6 +402,22 @@ def test_a_page_from_the_command_line(whole, tmp_path, capsys):
     data = Parts(page.read_text()).data
     assert data["own"][0]["cells"][0]["n"] == 2
     assert str(tmp_path) not in page.read_text()  # paths of this machine are nobody's business
+
+
+@pytest.mark.parametrize("few", [("ladder",)], indirect=True)
+@pytest.mark.usefixtures("few")
+def test_a_claim_without_a_number_has_its_runs_and_its_note(tmp_path):
+    """The narrowest width of two rungs is too narrow: no width is known, but these runs are the ladder's."""
+    recorded(tmp_path, cells_at("ladder", "laptop")[:2])
+    data = data_of([tmp_path])
+    (ladder,) = [one for one in data["parts"][0]["experiments"] if one["name"] == "ladder"]
+    shown = ladder["presets"]["released"]
+    tried = [claim for claim in shown["claims"] if claim["verdict"] != "not run"]
+    assert [claim["note"].partition(" (")[0] for claim in tried] == ["> 8", "> 8"]
+    assert [(claim["n"], len(claim["sources"][0]["runs"])) for claim in tried] == [(3, 3), (3, 3)]
+    assert shown["counts"]["all"]["not run"] == len(shown["claims"]) - 2
+    assert not any("ours" in claim for claim in shown["claims"])
+    assert data["own"] == []
 
 
 @pytest.mark.usefixtures("few")

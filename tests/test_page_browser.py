@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import Page, chromium, opened_browser
-from made_up import cells_at
+from made_up import cells_at, recorded
 from synthetic_runs import config_of, result_of, write_run
 
 from icecore.cli import main
@@ -512,6 +512,34 @@ def test_the_page_itself_cannot_ask_the_network(browser, results_page):
     assert browser.run(image) == "refused"
     assert all("Content Security Policy" in error or "Refused" in error for error in browser.errors)
     assert browser.errors
+
+
+def test_a_claim_without_a_number_says_what_was_measured(browser, tmp_path):
+    recorded(tmp_path, cells_at("ladder", "laptop")[:2])
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "page.html")]) == 0
+    browser.resize(1280, 900)
+    browser.open(tmp_path / "page.html")
+    section = "section.experiment:has(h3[id$=ladder])"
+    assert texts(browser, f"{section} > div th[scope=col]") == ["claim", "seeds", "measured"]
+    assert all(text.startswith("> 8 (best ") for text in texts(browser, f"{section} > div td.prose"))
+    total = len(claims_of(["ladder"], "laptop", "released", Records(tmp_path)))
+    assert f"{total - 2} claims not run" in texts(browser, f"{section} summary")
+    assert f"2 measured, {total - 2} not run" in texts(browser, ".verdicts td")
+    browser.run(f"document.querySelector({section!r} + ' .link').click()")
+    browser.settle()
+    assert "oursno number, the median of 3 seeds" not in browser.run("document.querySelector('dialog').textContent")
+    assert len(texts(browser, "dialog tbody tr")) == 3
+    assert texts(browser, "dialog figcaption") == []
+    assert browser.errors == []
+
+
+def test_cells_of_a_users_own_are_told_apart_by_their_headings(browser, tmp_path):
+    for lr in (1e-3, 2e-3):
+        write_run(tmp_path / "runs", config_of(16, lr, 0), result_of(16, 0))
+    assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "page.html")]) == 0
+    browser.open(tmp_path / "page.html")
+    headings = [text for text in texts(browser, "h3") if "Random" in text]
+    assert headings == ["Random, lr 0.001, width 16", "Random, lr 0.002, width 16"]
 
 
 def test_thousands_of_runs_open_and_can_be_found(many):

@@ -47,9 +47,9 @@ function reckoned(claim) {
 }
 
 function Numbers({ claim }) {
-  const values = valuesOf(claim);
+  const values = claim.ours === undefined && claim.sources ? [] : valuesOf(claim); // those of a claim without a number are of its cells
   const facts = [
-    ["ours", `${claim.shown.ours ?? "not finished"}${claim.n ? `, ${reckoned(claim)}` : ""}`],
+    ["ours", claim.shown.ours === undefined ? (claim.n ? "no number" : "not finished") : `${claim.shown.ours}${claim.n ? `, ${reckoned(claim)}` : ""}`],
     ["95 % interval", claim.shown.interval],
     ["range of the seeds", claim.shown.spread],
     ["the paper", claim.shown.paper],

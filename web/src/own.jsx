@@ -5,6 +5,7 @@ import { Grid } from "./grid.jsx";
 import { claimOfDot } from "./library.js";
 import { counted, idOf } from "./words.js";
 
+const nameOf = (cell) => `${cell.row}, ${/^\d+$/.test(cell.column) ? "width " : ""}${cell.column}`; // its place in the table
 const FEW = 3; // cells whose runs are shown without a click
 
 export function Own({ groups, pick, hasPaper, data, library }) {
@@ -30,8 +31,8 @@ function Group({ group, pick, data, library }) {
       <Grid claims={group.cells} pick={pick} name={group.task} />
       {group.cells.length <= FEW &&
         group.cells.map((cell) => (
-          <section key={cell.setting} aria-label={cell.cell}>
-            {group.cells.length > 1 && <h3>{cell.cell}</h3>}
+          <section key={cell.setting} aria-label={nameOf(cell)}>
+            {group.cells.length > 1 && <h3>{nameOf(cell)}</h3>}
             <Sources claim={cell} data={data} library={library} />
           </section>
         ))}

@@ -9,7 +9,9 @@ import { Findings, idOfExperiment, idOfPart, Preset, Verdicts } from "./verdicts
 import { counted, duration, idOf, openTarget } from "./words.js";
 
 const isShown = (experiment) => !experiment.missing;
+const isLeft = (claim) => claim.verdict === "not run";
 const measured = (shown) => (shown.claims ?? []).filter((claim) => claim.ours !== undefined);
+const withoutNumber = (shown) => (shown.claims ?? []).filter((claim) => claim.ours === undefined && !isLeft(claim)); // such as "> 64"
 
 const inShort = (title) => title.replace(/ \(.*|[,:;].*/, "");
 
@@ -33,7 +35,7 @@ export function Part({ part, pick, inside, playgrounds }) {
   return (
     <section>
       <h2 id={idOfPart(part)}>{part.scale === "paper" ? "Verdicts" : `Verdicts at ${part.scale} scale`}</h2>
-      {part.scale !== "paper" && <p class="quiet">Smaller tasks and bodies than the paper's: a claim holds if it falls on the same side of a threshold.</p>}
+      {part.scale !== "paper" && <p class="quiet">Smaller tasks and bodies than the paper's, under the paper's names: a claim holds if it falls on the same side of a threshold.</p>}
       <Preset part={part} preset={preset} setPreset={setPreset} />
       <Findings part={part} preset={preset} />
       <Verdicts part={part} shown={shown} preset={preset} />
@@ -61,21 +63,21 @@ function Missing({ experiment, inside, playgrounds }) {
 function ExperimentSection({ part, experiment, preset, pick, inside }) {
   const shown = experiment.presets[preset];
   const claims = shown.claims ?? [];
-  const done = measured(shown);
+  const [done, open] = [measured(shown), withoutNumber(shown)];
   const label = `${experiment.heading}: ${experiment.title}`;
   const pickDot = (dot) => pick(claimOfDot(done, dot), label);
   return (
     <section class="experiment" aria-labelledby={idOfExperiment(part, experiment)}>
       <h3 id={idOfExperiment(part, experiment)}>{label}</h3>
-      {done.length === 0 ? (
+      {done.length + open.length === 0 ? (
         <p class="quiet">Nothing is recorded with this preset. To train it: <Command text={`${experiment.command} --preset ${preset}`} /></p>
       ) : (
         <>
           {(shown.charts ?? []).map((chart) => <AnyChart key={`${preset} ${chart.title}`} chart={chart} heading={label} onPick={pickDot} />)}
           <Grid claims={done.filter((claim) => claim.row !== undefined)} pick={pick} name={label} />
-          <ClaimList claims={done.filter((claim) => claim.row === undefined)} pick={pick} name={label} />
-          <NotRun claims={claims.filter((claim) => claim.ours === undefined)} command={`${experiment.command} --preset ${preset}`} />
-          <AllNumbers claims={done} pick={pick} name={label} />
+          <ClaimList claims={[...done, ...open].filter((claim) => claim.row === undefined)} pick={pick} name={label} />
+          <NotRun claims={claims.filter(isLeft)} command={`${experiment.command} --preset ${preset}`} />
+          <AllNumbers claims={[...done, ...open]} pick={pick} name={label} />
           <MadeBy name={label} made={shown.made_by} analyses={analysesOf(done, inside)} />
         </>
       )}
@@ -104,7 +106,9 @@ function ClaimList({ claims, pick, name }) {
   ]);
   const lead = (_row, index) => <button type="button" class="link" onClick={() => pick(claims[index], name)}>{claims[index].cell}</button>;
   const sides = ["left", "right", "right", "right", "right", "right", "left", "left"];
-  return <DataTable title={`${name}, claims`} caption="" headings={headings} rows={rows} sides={sides} prose={["measured"]} chips="verdict" lead={lead} cards />;
+  const says = headings.map((heading, column) => rows.some((row) => row[column] !== (heading === "verdict" ? "nothing to compare with" : "")));
+  const kept = (row) => row.filter((_, column) => says[column]);
+  return <DataTable title={`${name}, claims`} caption="" headings={kept(headings)} rows={rows.map(kept)} sides={kept(sides)} prose={["measured"]} chips="verdict" lead={lead} cards />;
 }
 
 function AllNumbers({ claims, pick, name }) {

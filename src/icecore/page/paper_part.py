@@ -73,7 +73,7 @@ def with_preset(experiment: Experiment, evidence: Evidence, claims: Sequence[Cla
     shown = [claim for claim in claims if preset == PRESETS[0] or claim.ours is not None]
     return {
         "counts": counts,
-        "claims": [compact(claim_json(claim)) for claim in shown],
+        "claims": [{"shown": {}} | compact(claim_json(claim)) for claim in shown],
         "charts": [drawn for figure in experiment.figures.values() if (drawn := chart_json(figure, evidence))],
         "made_by": made_by(behind),
     }
@@ -85,7 +85,7 @@ def is_inside(claim: Claim) -> bool:
 
 
 def claim_json(claim: Claim) -> dict[str, Any]:
-    """Return a claim as the page shows it; of one that was not run, its position, the paper's number and its note."""
+    """Return a claim as the page shows it; of one without a number, such as "> 64", the runs and the note."""
     texts: dict[str, Any] = dict(zip(SHOWN, row_of(claim)[2:], strict=False))
     texts.pop("n")
     shown = {
@@ -96,6 +96,9 @@ def claim_json(claim: Claim) -> dict[str, Any]:
         "shown": compact(texts),
         "note": claim.remarks,
     }
+    if claim.verdict == "not run":
+        return shown
+    shown |= {"n": claim.n, "sources": [compact(asdict(source)) for source in claim.sources]}
     if claim.ours is None:
         return shown
     return shown | {
@@ -103,7 +106,6 @@ def claim_json(claim: Claim) -> dict[str, Any]:
         "paper": claim.paper,
         "digits": claim.digits,
         "values": () if claim.values == values_of(claim.sources) else claim.values,
-        "n": claim.n,
         "baseline": claim.baseline,
         "null": claim.null and asdict(claim.null),
         "tolerance": claim.tolerance,
@@ -115,7 +117,6 @@ def claim_json(claim: Claim) -> dict[str, Any]:
         "worst": claim.is_worst,
         "draws": len(claim.by_data_seed),
         "compared": claim.compared,
-        "sources": [compact(asdict(source)) for source in claim.sources],
     }
 
 

@@ -16,11 +16,12 @@ FULL, NARROW = "Random 1024", "Random 16"
 def findings(claims: Claims, scale: str, reconstructed: Claims | None = None) -> list[str]:
     """Return the sentences that the claims allow; `reconstructed` are those of the preset to compare with."""
     line = 100 - SOLVED.points if scale == "paper" else LAPTOP_LINE
+    like = "" if scale == "paper" else "in place of "  # a laptop's body is smaller
     table1, table2 = by_column(claims.get("table1", ())), by_column(claims.get("table2", ()))
     found = [
-        solved(f"A frozen random body with trained embeddings ({FULL})", table1.get(FULL, []), line),
-        solved("The same body trained throughout (Normal 1024)", table1.get("Normal 1024", []), line),
-        too_narrow(table1.get(NARROW, [])),
+        solved(f"A frozen random body with trained embeddings ({like}{FULL})", table1.get(FULL, []), line),
+        solved(f"The same body trained throughout ({like}Normal 1024)", table1.get("Normal 1024", []), line),
+        too_narrow(f"{like}{NARROW}", table1.get(NARROW, [])),
         partly_trained(table2, line),
         differing(claims, reconstructed),
     ]
@@ -46,14 +47,14 @@ def solved(name: str, claims: Sequence[Claim], line: float) -> str:
     return f"{'; '.join([f'{name} solves {len(done)} of {counted(claims)}{which}', *rest])}."
 
 
-def too_narrow(claims: Sequence[Claim]) -> str:
+def too_narrow(name: str, claims: Sequence[Claim]) -> str:
     known = [claim for claim in claims if claim.baseline is not None]
     if not known:
         return ""
     below = [task_of(claim) for claim in known if number(claim) <= (claim.baseline or 0.0)]
     where = f" ({', '.join(below)})" if below else ""
     return (
-        f"A narrow frozen body ({NARROW}) is no better than the best rule without learning on {len(below)} of "
+        f"A narrow frozen body ({name}) is no better than the best rule without learning on {len(below)} of "
         f"{counted(known)}{where}."
     )
 
