@@ -404,6 +404,15 @@ def test_a_page_from_the_command_line(whole, tmp_path, capsys):
     assert str(tmp_path) not in page.read_text()  # paths of this machine are nobody's business
 
 
+def test_records_of_a_folder_are_also_those_directly_below_it(tmp_path):
+    for name in ("results", "results/laptop", "results/laptop/old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "runs.jsonl").write_text("")
+    found = sources_of([tmp_path / "results"])
+    assert found.records == (tmp_path / "results", tmp_path / "results/laptop")
+    assert sources_of([tmp_path / "results/laptop/old"]).records == (tmp_path / "results/laptop/old",)
+
+
 @pytest.mark.parametrize("few", [("ladder",)], indirect=True)
 @pytest.mark.usefixtures("few")
 def test_a_claim_without_a_number_has_its_runs_and_its_note(tmp_path):

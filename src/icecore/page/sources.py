@@ -47,11 +47,11 @@ def sources_of(paths: Sequence[Path]) -> Sources:
             named.append(path)
             runs.append(path)
         elif path.is_dir():
-            below, has_records = runs_below(path), (path / NAME).is_file()
-            if not below and not has_records:
+            below, recorded = runs_below(path), records_in(path)
+            if not below and not recorded:
                 raise InputError(f"{path} holds neither runs nor records; icecore train --out {path} makes a run there")
             runs += below
-            records += [path] if has_records else []
+            records += recorded
             analyses += sorted((path / ANALYSES).glob("*.json"))
             benches += sorted((path / BENCH).glob("*.json"))
             playgrounds += sorted((path / PLAYGROUND).glob("*.json"))
@@ -61,6 +61,12 @@ def sources_of(paths: Sequence[Path]) -> Sources:
                 "icecore analyze --out"
             )
     return Sources(*map(each_once, (records, runs, named, analyses, benches, playgrounds)))
+
+
+def records_in(folder: Path) -> list[Path]:
+    """Return the folders of records: itself, and those directly below it, such as `results/laptop`."""
+    below = sorted(path.parent for path in folder.glob(f"*/{NAME}") if not is_temporary(path.parent))
+    return [*([folder] if (folder / NAME).is_file() else []), *below]
 
 
 def runs_below(folder: Path) -> list[Path]:
