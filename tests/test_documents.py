@@ -68,6 +68,17 @@ def test_an_experiment_at_laptop_scale_shows_its_own_tables(tmp_path):
     assert filled(text, tmp_path) == text
 
 
+def test_a_long_table_is_named_in_a_page_and_not_shown(tmp_path, monkeypatch):
+    mark = "<!-- results of transplant at laptop scale, made by `make readme` --><!-- end of results -->"
+    cell = next(iter(cells_at("transplant", "laptop")))
+    Records(tmp_path / "laptop").append([record_of(cell, seed, 0.5, "fp32") for seed in (0, 1, 2)])
+    monkeypatch.setattr(documents, "MOST_ROWS", 2)
+    text = filled(mark, tmp_path)
+    assert "body trained on" in text
+    assert "Predictions about transplants, by medians: `icecore claims transplant --scale laptop" in text
+    assert "| prediction |" not in text
+
+
 def test_a_document_with_an_error_is_left_as_it_was(tmp_path, monkeypatch, capsys):
     document = tmp_path / "a.md"
     document.write_text("<!-- results of tabel1, made by `make readme` --><!-- end of results -->")

@@ -18,11 +18,13 @@ from icecore.paper.settings import remembered_settings
 from icecore.paper.summary import summary_of
 from icecore.reporting.bench_tables import bench_table
 from icecore.reporting.claim import seeds_of
+from icecore.reporting.table import Table
 from icecore.store.files import read_json
 from icecore.store.records import Records
 
 BEGIN = re.compile(r"<!-- results of ([\w./-]+)( by preset| alone| at laptop scale)?, made by `make readme` -->")
 END = "<!-- end of results -->"
+MOST_ROWS = 40  # of a table in a page
 
 
 def results_table(name: str, results: Path) -> str:
@@ -48,7 +50,7 @@ def results_table(name: str, results: Path) -> str:
 
 
 def laptop_tables(name: str, results: Path) -> str:
-    """Return an experiment's own tables at laptop scale, whose records are in `results/laptop`."""
+    """Return an experiment's own tables at laptop scale, whose records are in `results/laptop`; long ones are named."""
     experiment, evidence = EXPERIMENTS[name], evidence_of(Records(results / "laptop"), "laptop")
     claims = experiment.claims_of(evidence)
     seeds = seeds_of(claims)
@@ -58,10 +60,14 @@ def laptop_tables(name: str, results: Path) -> str:
     first = f"Small tasks and narrow bodies on a CPU, {seeds} {'seed' if seeds == '1' else 'seeds'} each"
     rest = f"; {measured} of the {len(claims)} rows are measured so far" if measured < len(claims) else ""
     tables = [grid_of(claims)] if experiment.tables is None else experiment.tables(experiment, evidence)
-    parts = [
-        part for table in tables for part in (f"**{table.title}**", table.markdown(), *map(as_sentence, table.notes))
-    ]
-    return "\n\n".join([f"{first}{rest}.", *parts])
+    return "\n\n".join([f"{first}{rest}.", *(part for table in tables for part in parts_of(table, name))])
+
+
+def parts_of(table: Table, name: str) -> list[str]:
+    """Return a table at laptop scale with its title and notes, or the command that prints it if it is long."""
+    if len(table.rows) > MOST_ROWS:
+        return [f"{table.title}: `icecore claims {name} --scale laptop --results results/laptop`."]
+    return [f"**{table.title}**", table.markdown(), *map(as_sentence, table.notes)]
 
 
 def as_sentence(note: str) -> str:
