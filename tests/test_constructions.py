@@ -210,11 +210,12 @@ def load_construction_of(folder: Path, made: Constructed) -> Constructed:
     ],
     ids=str,
 )
-def test_a_damaged_file_is_one_line(tmp_path: Path, change, message, capsys):
+def test_a_damaged_file_is_one_line_before_weights_are_read(tmp_path: Path, change, message, capsys, monkeypatch):
     path = tmp_path / "needle.safetensors"
     construct(NEEDLE).save(path)
     tensors, notes = load_tensors(path)
     save_tensors(path, tensors, notes | change)
+    monkeypatch.setattr("icecore.constructions.made.load_weights", lambda _: pytest.fail("it loads"))
     assert main(["construct", str(path)]) == 2
     assert message in capsys.readouterr().err
 

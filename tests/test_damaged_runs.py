@@ -66,6 +66,48 @@ def test_a_damaged_checkpoint_is_refused_with_a_way_out(tmp_path):
     ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
 
 
+def narrowed(tensors: dict[str, torch.Tensor]) -> None:
+    tensors["value/token"] = tensors["value/token"].flatten()[:1].clone()  # would be broadcast
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (narrowed, "does not fit config.json: value/token differs"),
+        (lambda tensors: tensors.pop("mean/token"), "does not fit config.json: mean/token differs"),
+        (lambda tensors: tensors.update(more=torch.zeros(3)), "does not fit config.json: more differs"),
+        (lambda tensors: tensors.update({"mean/token": tensors["mean/token"].bool()}), "mean/token is of type"),
+    ],
+    ids=["another shape", "missing", "one more", "another type"],
+)
+def test_a_checkpoint_of_another_run_is_refused_before_anything_is_lost(tmp_path, monkeypatch, change, message):
+    """Its checksum is right: somebody made it so, or a run of another version."""
+    with pytest.raises(Stop):
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
+    (checkpoint,) = tmp_path.glob("needle/*/checkpoint.safetensors")
+    metrics = (checkpoint.parent / "metrics.jsonl").read_bytes()
+    tensors, notes = load_tensors(checkpoint)
+    change(tensors)
+    save_tensors(checkpoint, tensors, notes)
+    with monkeypatch.context() as patch:
+        if "does not fit" in message:  # the header tells; huge tensors are not read
+            patch.setattr("icecore.training.run_folder.load_tensors", lambda _: pytest.fail("it loads"))
+        with pytest.raises(InputError, match=message):
+            ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
+    assert (checkpoint.parent / "metrics.jsonl").read_bytes() == metrics
+
+
+@pytest.mark.parametrize("seconds", ["long", -1, True, 10**400, None])
+def test_a_checkpoint_of_impossible_seconds_is_refused(tmp_path, seconds):
+    with pytest.raises(Stop):
+        ice.train(TASK, MODEL, out=tmp_path, log_every=1, checkpoint_every=2, on_progress=stop_after(5), **SHORT)
+    (checkpoint,) = tmp_path.glob("needle/*/checkpoint.safetensors")
+    tensors, notes = load_tensors(checkpoint)
+    save_tensors(checkpoint, tensors, notes | {"seconds": seconds})
+    with pytest.raises(InputError, match="is damaged: its seconds are"):
+        ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
+
+
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, whole):
     def full(*_arguments):
         raise safetensors.SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")

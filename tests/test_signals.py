@@ -41,7 +41,7 @@ def test_a_signal_saves_the_step_and_the_run_ends_with_the_same_bits(tmp_path, n
     assert caught.value.exit_code == 128 + number
     assert signal.getsignal(number) == before, "restored"
     (path,) = tmp_path.glob("stopped/needle/*")
-    step, *_ = RunFolder(path).load_checkpoint() or pytest.fail("a checkpoint was saved")
+    step, _ = RunFolder(path).checkpoint_step() or pytest.fail("a checkpoint was saved")
     assert step == 7
     again = ice.train(TASK, MODEL, resume=True, **settings)
     assert whole.path

@@ -127,14 +127,19 @@ def test_snapshots_need_a_folder():
         ice.train(TASK, MODEL, snapshots=2, **SHORT)
 
 
-def test_a_damaged_snapshot_is_refused(whole, tmp_path):
+def test_a_damaged_snapshot_is_refused(whole, tmp_path, monkeypatch):
     run = tmp_path / whole.path.name
     shutil.copytree(whole.path, run)
     file = file_of(run, 9, 0)
     values, notes = load_tensors(file)
     save_tensors(file, {name: value for name, value in values.items() if name != "token"}, notes)
-    with pytest.raises(InputError, match=r"does not fit config\.json"):
-        parameters_at(run, whole.config, 9, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr("icecore.training.snapshots.load_weights", lambda _: pytest.fail("it loads"))
+        with pytest.raises(InputError, match=r"does not fit config\.json: token differs; delete the folder snapshots"):
+            parameters_at(run, whole.config, 9, 0)
+    with pytest.raises(InputError, match=r"does not fit config\.json: token differs"):
+        RunFolder(run).extract((0,), tmp_path / "extracted")
+    assert not list(tmp_path.glob("extracted/*/*"))
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(InputError, match="is damaged"):
         parameters_at(run, whole.config, 9, 0)

@@ -13,7 +13,7 @@ from torch import Tensor
 from icecore.constructions.registry import CONSTRUCTIONS, Construction, construction_of
 from icecore.errors import InputError, require
 from icecore.models import ModelDims, Transformer
-from icecore.store.tensors import load_weights, save_tensors, shapes_of
+from icecore.store.tensors import load_weights, notes_of, save_tensors, shapes_of
 from icecore.tasks import Batch, ModularAddition, Task, make_task
 from icecore.training.identity import settings_of
 from icecore.training.run import checked_task
@@ -89,8 +89,7 @@ def all_constructed(preset: str = "released") -> list[Constructed]:
 def load_construction(path: Path | str) -> Constructed:
     """Return the weights that `save` wrote, and their task and model."""
     path = Path(path)
-    shapes = shapes_of(path)
-    tensors, notes = load_weights(path)
+    shapes, notes = shapes_of(path), notes_of(path)
     require(notes.get("format") == FORMAT, f"{path} holds no construction; icecore construct --out FILE writes one")
     construction = CONSTRUCTIONS.get(str(notes.get("construction")))
     try:
@@ -105,7 +104,7 @@ def load_construction(path: Path | str) -> Constructed:
         options = {str(name): int(value) for name, value in notes["options"].items()}
     except (InputError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
-    return Constructed(construction, task, model, tensors, options)
+    return Constructed(construction, task, model, load_weights(path)[0], options)
 
 
 def model_of(settings: Mapping[str, Any]) -> Transformer:

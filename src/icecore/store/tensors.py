@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from icecore.errors import InputError
+from icecore.errors import InputError, printable_line
 from icecore.store.files import replacing
 from icecore.store.reading import require_regular
 
@@ -65,6 +65,14 @@ def shapes_of(path: Path) -> dict[str, tuple[int, ...]]:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
 
 
+def require_shapes(path: Path, wanted: Mapping[str, tuple[int, ...]], way_out: str = AGAIN) -> None:
+    """Raise unless the header has exactly these tensors; whoever loads them then allocates no more than that."""
+    found = shapes_of(path)
+    wrong = next((name for name in (*wanted, *found) if found.get(name) != wanted.get(name)), None)
+    if wrong is not None:
+        raise InputError(f"{path} does not fit config.json: {printable_line(wrong)} differs; {way_out}")
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """Open a file of tensors; raise if it is missing, damaged or not a file."""
@@ -83,9 +91,20 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         metadata = file.metadata() or {}
+    if metadata.get("sha256") != digest(tensors.items()):
+        raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
+    return tensors, notes_in(path, metadata)
+
+
+def notes_of(path: Path) -> dict[str, Any]:
+    """Return the notes of a file; only its header is read."""
+    with opened(path) as file:
+        return notes_in(path, file.metadata() or {})
+
+
+def notes_in(path: Path, metadata: Mapping[str, str]) -> dict[str, Any]:
     text = metadata.get("notes", "")
-    are_as_written = metadata.get("notes_sha256") in (None, digest_of_text(text))  # older files have none
-    if metadata.get("sha256") != digest(tensors.items()) or not are_as_written:
+    if metadata.get("notes_sha256") not in (None, digest_of_text(text)):  # older files have none
         raise InputError(f"{path} is damaged: its checksum is wrong; {AGAIN}")
     try:
         notes = json.loads(text)
@@ -93,7 +112,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         notes = None
     if not isinstance(notes, dict):
         raise InputError(f"{path} is damaged: it has no notes; {AGAIN}")
-    return tensors, notes
+    return notes
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

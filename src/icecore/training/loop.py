@@ -260,22 +260,24 @@ class Trainer:
 
     def restore(self) -> None:
         """Load the last checkpoint, if there is one. A phase's last step belongs to that phase, not to the next."""
+        found = None if self.folder is None else self.folder.checkpoint_step()
+        if self.folder is not None and found is not None:
+            self.step, self.seconds_before = found
+            total = self.config.steps
+            require(0 <= self.step <= total, f"{self.folder.path} has a checkpoint of step {self.step} of {total}")
+            self.saved_step = self.step
+        self.step = self.parallel.share_step(self.step, self.device)
+        while self.step > self.phase_end:
+            self.begin_next_phase()
         tensors: Mapping[str, Tensor] = {}
         if self.folder is not None:
-            checkpoint = self.folder.load_checkpoint()
-            if checkpoint is not None:
-                self.step, self.seconds_before, tensors = checkpoint
-                total = self.config.steps
-                require(0 <= self.step <= total, f"{self.folder.path} has a checkpoint of step {self.step} of {total}")
-                self.saved_step = self.step
+            if found is not None:
+                tensors = self.folder.load_checkpoint(self.state())
             self.folder.forget_metrics_after(self.step)
             forget_snapshots_after(self.folder.path, self.step)
             self.rows = list(self.folder.metrics())
-        self.step = self.parallel.share_step(self.step, self.device)
         if self.step == 0:
             return
-        while self.step > self.phase_end:
-            self.begin_next_phase()
         if tensors:
             self.population.load({name.removeprefix("kept/"): value for name, value in tensors.items()})
             self.steps.set_state(self.step - self.phase_begin, tensors)

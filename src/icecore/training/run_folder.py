@@ -23,9 +23,18 @@ from icecore.store import (
     write_whole,
 )
 from icecore.store.reading import MOST_RECORDS, read_regular
-from icecore.store.record_schema import problem_of_result
+from icecore.store.record_schema import is_duration, problem_of_result
 from icecore.store.records import with_new_names
-from icecore.store.tensors import digest, load_tensors, load_weights, noted, save_tensors
+from icecore.store.tensors import (
+    AGAIN,
+    digest,
+    load_tensors,
+    load_weights,
+    noted,
+    notes_of,
+    require_shapes,
+    save_tensors,
+)
 from icecore.training.config import RunConfig
 from icecore.training.identity import COPIES, differences, name_of
 from icecore.training.population import Population
@@ -173,13 +182,24 @@ class RunFolder:
     def save_checkpoint(self, step: int, seconds: float, tensors: Mapping[str, Tensor]) -> None:
         save_tensors(self.path / CHECKPOINT, tensors, {"step": step, "seconds": seconds})
 
-    def load_checkpoint(self) -> tuple[int, float, dict[str, Tensor]] | None:
-        """Return the step, the seconds of training so far and the tensors to resume from, if there is a checkpoint."""
-        if not (self.path / CHECKPOINT).exists():
+    def checkpoint_step(self) -> tuple[int, float] | None:
+        """Return the step of the checkpoint and the seconds of training until it, if there is one."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
             return None
-        tensors, notes = load_tensors(self.path / CHECKPOINT)
-        step = noted(self.path / CHECKPOINT, notes, "step", int)
-        return step, float(notes.get("seconds", 0.0)), tensors
+        notes = notes_of(path)
+        seconds = notes.get("seconds", 0.0)
+        require(is_duration(seconds), f"{path} is damaged: its seconds are {str(seconds)[:60]!r}; {AGAIN}")
+        return noted(path, notes, "step", int), float(seconds)
+
+    def load_checkpoint(self, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of the checkpoint; raise unless they are like these."""
+        path = self.path / CHECKPOINT
+        require_shapes(path, {name: tuple(value.shape) for name, value in like.items()})
+        tensors, _ = load_tensors(path)
+        for name, value in tensors.items():
+            require(value.is_floating_point(), f"{path} is damaged: {name} is of type {value.dtype}; {AGAIN}")
+        return tensors
 
     def finish(self, config: RunConfig, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
         """Write the weights, then the result, then delete the checkpoint: a run killed in between can still resume.
@@ -221,7 +241,7 @@ class RunFolder:
             kept_notes = seeds_of(notes, chosen, len(config.seeds))
             save_tensors(path / WEIGHTS, {name: value[chosen] for name, value in tensors.items()}, kept_notes)
             stored = {"weights": "float16"} if half else {}
-            copy_snapshots(self.path, path, seeds, *([halved] if half else []))
+            copy_snapshots(self.path, path, config, seeds, *([halved] if half else []))
             write_json(path / RESULT, seeds_of(result, chosen, len(config.seeds)) | stored)
         return kept
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from icecore.errors import require
 from icecore.models import trained_names
 from icecore.store import remove_remains
-from icecore.store.tensors import load_weights, save_tensors
+from icecore.store.tensors import load_weights, require_shapes, save_tensors
 from icecore.training.config import RunConfig
 from icecore.training.population import Population
 
@@ -87,14 +88,26 @@ def forget_snapshots_after(folder: Path, step: int) -> None:
 
 
 def copy_snapshots(
-    folder: Path, other: Path, seeds: Iterable[int], change: Callable[[str, Tensor], Tensor] = lambda _, value: value
+    folder: Path,
+    other: Path,
+    config: RunConfig,
+    seeds: Iterable[int],
+    change: Callable[[str, Tensor], Tensor] = lambda _, value: value,
 ) -> None:
     """Copy the snapshots of these seeds into the folder of another run, with their values changed."""
     for step, there in snapshots_in(folder).items():
         for seed in there.intersection(seeds):
-            values, notes = load_weights(file_of(folder, step, seed))
+            values, notes = load_snapshot(folder, config, step, seed)
             (other / FOLDER).mkdir(exist_ok=True)
             save_tensors(file_of(other, step, seed), {name: change(name, each) for name, each in values.items()}, notes)
+
+
+def load_snapshot(folder: Path, config: RunConfig, step: int, seed: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return what had trained by then, and the notes; raise unless it fits the config."""
+    path, specs = file_of(folder, step, seed), config.model.specs(config.dims)
+    way_out = f"delete the folder {FOLDER}, and train again with --overwrite"
+    require_shapes(path, {name: specs[name].shape for name in trained_until(config, step)}, way_out)
+    return load_weights(path)
 
 
 def parameters_at(
@@ -103,14 +116,7 @@ def parameters_at(
     """Return a seed's parameters at a snapshot; step 0 is the start."""
     found = config.initial(seed)
     if step:
-        stored = load_weights(file_of(folder, step, seed))[0]
-        specs = config.model.specs(config.dims)
-        wanted = {name: specs[name].shape for name in trained_until(config, step)}
-        require(
-            {name: tuple(value.shape) for name, value in stored.items()} == wanted,
-            f"{file_of(folder, step, seed)} does not fit config.json: delete the folder {FOLDER}, and train again with "
-            "--overwrite",
-        )
+        stored, _ = load_snapshot(folder, config, step, seed)
         found |= {
             name: value.to(found[name].dtype) for name, value in stored.items()
         }  # extracted ones may have 16 bits
