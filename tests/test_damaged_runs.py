@@ -44,6 +44,18 @@ def test_damaged_weights_are_refused(whole, tmp_path, harm, capsys):
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("digests", [7, [None, None], ["0" * 64], None], ids=str)
+def test_notes_without_the_digests_of_bodies_are_refused(whole, tmp_path, digests):
+    run = copied(whole, tmp_path)
+    tensors, notes = load_tensors(run / "weights.safetensors")
+    save_tensors(run / "weights.safetensors", tensors, notes | {"body_sha256": digests})
+    with pytest.raises(InputError, match=r"weights\.safetensors (is damaged: body_sha256|has 1 seeds)"):
+        RunFolder(run).load(CPU)
+    with pytest.raises(InputError, match=r"weights\.safetensors (is damaged: body_sha256|has 1 seeds)"):
+        RunFolder(run).extract((0,), tmp_path / "extracted")
+    assert not list(tmp_path.glob("extracted/*/*"))
+
+
 @pytest.mark.parametrize("change", [lambda value: value * float("nan"), lambda value: value > 0, torch.Tensor.long])
 def test_weights_that_are_no_finite_numbers_are_refused(whole, tmp_path, change):
     run = copied(whole, tmp_path)
@@ -91,7 +103,7 @@ def test_a_checkpoint_of_another_run_is_refused_before_anything_is_lost(tmp_path
     save_tensors(checkpoint, tensors, notes)
     with monkeypatch.context() as patch:
         if "does not fit" in message:  # the header tells; huge tensors are not read
-            patch.setattr("icecore.training.run_folder.load_tensors", lambda _: pytest.fail("it loads"))
+            patch.setattr("icecore.training.checkpoint.load_tensors", lambda _: pytest.fail("it loads"))
         with pytest.raises(InputError, match=message):
             ice.train(TASK, MODEL, out=tmp_path, resume=True, **SHORT)
     assert (checkpoint.parent / "metrics.jsonl").read_bytes() == metrics

@@ -164,7 +164,7 @@ def test_sizes_are_checked_before_anything_is_allocated(whole, tmp_path, capsys,
 
     run = with_config(copied(whole, tmp_path), change)
     monkeypatch.setattr("icecore.training.run_folder.Population", allocate)
-    monkeypatch.setattr("icecore.training.run_folder.load_tensors", allocate)
+    monkeypatch.setattr("icecore.training.run_folder.load_weights", allocate)
     monkeypatch.setattr("icecore.tasks.Needle.test_set", allocate)
     for command, flags in LOADING.items():
         assert message in refusal(capsys, command, run, *flags)

@@ -143,6 +143,11 @@ def widened(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
     tensors[name] = tensors[name].repeat(*[2] * tensors[name].dim())
 
 
+def narrowed(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
+    name = min(tensors)
+    tensors[name] = tensors[name].flatten()[:1].clone()  # which a copy would broadcast
+
+
 def retyped(tensors: dict[str, Any], _notes: dict[str, Any]) -> None:
     tensors.update({name: value.bool() for name, value in tensors.items()})
 
@@ -160,8 +165,8 @@ def noting(name: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], 
 
 
 def on_tensors(pattern: str) -> dict[str, Callable[[Path], None]]:
-    changes = {"of other shapes": widened, "of another type": retyped, "that are not finite": not_finite}
-    changes["with other names"] = renamed_tensors
+    changes = {"of other shapes": widened, "of one number": narrowed, "of another type": retyped}
+    changes |= {"that are not finite": not_finite, "with other names": renamed_tensors}
     file = pattern.rpartition("/")[2]
     return {f"{file} {words}": edited_tensors(pattern, change) for words, change in changes.items()}
 

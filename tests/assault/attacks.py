@@ -201,7 +201,7 @@ def failures_of(name: str, outcome: Outcome, command: str, place: Path) -> list[
     if outside:
         found.append(f"written outside of the folder: {outside}")
     is_harmless = name.removeprefix("thawed: ").startswith(HARMLESS) or "records" in name
-    is_refused = command in LOADING and not is_harmless
+    is_refused = (command in LOADING and not is_harmless) or (command == "train" and name.startswith("checkpoint"))
     if is_refused and outcome.code == 0:
         found.append("not refused")
     if "700.0" in outcome.out:

@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +23,12 @@ from icecore.store import (
     write_whole,
 )
 from icecore.store.reading import MOST_RECORDS, read_regular
-from icecore.store.record_schema import is_duration, problem_of_result
+from icecore.store.record_schema import problem_of_result
 from icecore.store.records import with_new_names
-from icecore.store.tensors import (
-    AGAIN,
-    digest,
-    load_tensors,
-    load_weights,
-    noted,
-    notes_of,
-    require_shapes,
-    save_tensors,
-)
+from icecore.store.tensors import load_weights, save_tensors
+from icecore.training.checkpoint import read_checkpoint, step_of_checkpoint
 from icecore.training.config import RunConfig
+from icecore.training.frozen_bodies import body_digests, noted_digests
 from icecore.training.identity import COPIES, differences, name_of
 from icecore.training.population import Population
 from icecore.training.precision import Precision
@@ -185,21 +178,11 @@ class RunFolder:
     def checkpoint_step(self) -> tuple[int, float] | None:
         """Return the step of the checkpoint and the seconds of training until it, if there is one."""
         path = self.path / CHECKPOINT
-        if not path.exists():
-            return None
-        notes = notes_of(path)
-        seconds = notes.get("seconds", 0.0)
-        require(is_duration(seconds), f"{path} is damaged: its seconds are {str(seconds)[:60]!r}; {AGAIN}")
-        return noted(path, notes, "step", int), float(seconds)
+        return step_of_checkpoint(path) if path.exists() else None
 
     def load_checkpoint(self, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors of the checkpoint; raise unless they are like these."""
-        path = self.path / CHECKPOINT
-        require_shapes(path, {name: tuple(value.shape) for name, value in like.items()})
-        tensors, _ = load_tensors(path)
-        for name, value in tensors.items():
-            require(value.is_floating_point(), f"{path} is damaged: {name} is of type {value.dtype}; {AGAIN}")
-        return tensors
+        return read_checkpoint(self.path / CHECKPOINT, like)
 
     def finish(self, config: RunConfig, result: Mapping[str, Any], population: Population, with_body: bool) -> None:
         """Write the weights, then the result, then delete the checkpoint: a run killed in between can still resume.
@@ -224,6 +207,7 @@ class RunFolder:
         chosen = [config.seeds.index(seed) for seed in seeds]
         rows = [seeds_of(row, chosen, len(config.seeds)) for row in self.metrics()]
         tensors, notes = load_weights(self.path / WEIGHTS)
+        noted_digests(self.path / WEIGHTS, notes, config.seeds)
         if half:
             require(
                 not notes.get("with_body"),
@@ -315,13 +299,12 @@ class RunFolder:
         trained = config.trained_names
         population.load(tensors)
         made = body_digests(population, trained)
-        digests = noted(self.path / WEIGHTS, notes, "body_sha256", list)
-        require(len(digests) == len(made), f"{self.path / WEIGHTS} has {len(digests)} seeds, {CONFIG} has {len(made)}")
+        digests = noted_digests(self.path / WEIGHTS, notes, config.seeds)
         for seed, ours, stored in zip(config.seeds, made, digests, strict=True):
             if ours != stored:
                 raise InputError(
                     f"the frozen body of seed {seed} regenerated here (SHA-256 {ours[:12]}) is not that of {self.path} "
-                    f"({str(stored)[:12]}): torch versions differ in their random numbers; use the versions in "
+                    f"({stored[:12]}): torch versions differ in their random numbers; use the versions in "
                     f"{RESULT}, or train again with --with-body"
                 )
         return config, population
@@ -332,9 +315,3 @@ def halved(name: str, value: Tensor) -> Tensor:
     result = value.half()
     require(bool(result.isfinite().all()), f"{name} has values beyond float16's 65,504; extract it without --half")
     return result
-
-
-def body_digests(population: Population, trained: Collection[str]) -> list[str]:
-    """Return the SHA-256 of each seed's parameters that never trained."""
-    frozen = {name: value for name, value in population.frozen.items() if name not in trained}
-    return [digest((name, value[index]) for name, value in frozen.items()) for index in range(len(population.seeds))]
