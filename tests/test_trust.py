@@ -93,6 +93,24 @@ def test_code_that_came_with_a_run_is_refused_and_named(whole, tmp_path, capsys,
     assert f"read it, with less {run / f'{kind}.py'}; if you trust it, add --trust" in said
 
 
+@pytest.mark.parametrize("kind", CODE)
+@pytest.mark.parametrize("flag", ["--from", "--body-from", "--embeddings-from"])
+def test_a_run_to_start_from_is_no_exception(whole, tmp_path, capsys, flag, kind):
+    run = as_sent(whole, tmp_path, kind)
+    said = refusal(capsys, *TRAIN, flag, run, "--out", "new")
+    assert f"{run / f'{kind}.py'} is Python code that came with the run" in said
+
+
+def test_a_run_beside_a_track_is_no_exception(whole, tmp_path, capsys):
+    thaw = ["--trainable", "all", "--steps", "2", "--warmup-steps", "1", "--device", "cpu", "--out", tmp_path / "new"]
+    assert main(list(map(str, ["train", "needle", "--from", whole.path, *thaw]))) == 0
+    (thawed,) = tmp_path.glob("new/needle/*")
+    capsys.readouterr()
+    run = as_sent(whole, tmp_path)
+    said = refusal(capsys, "track", thawed, "--beside", run, "--device", "cpu")
+    assert f"{run / 'task.py'} is Python code that came with the run" in said
+
+
 def test_a_report_does_not_execute_it_either(whole, tmp_path, capsys):
     run = as_sent(whole, tmp_path, "model")
     assert main(["report", str(run), "--out", "page.html"]) == 2
