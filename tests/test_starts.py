@@ -309,6 +309,25 @@ def test_a_damaged_start_is_refused(thawed, tmp_path, damage):
         ice.load(run, "cpu").config.initial(0)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"shift": 10**30}, "its start is damaged"),
+        ({"shift": 1}, "its start is damaged"),
+        ({"precision": "fp7"}, "its start is damaged"),
+        ({"rescaled": "unembeds"}, "did you mean 'unembed'"),
+    ],
+    ids=str,
+)
+def test_a_start_that_no_training_writes_is_refused(thawed, tmp_path, changes, words):
+    run = copied(thawed, tmp_path)
+    config = json.loads((run / "config.json").read_text())
+    config["start"] |= changes
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match=words):
+        ice.load(run.rename(run.with_name(name_of(config))), "cpu")
+
+
 def test_starts_on_the_command_line(whole, tmp_path, capsys):
     flags = [*SHORT_FLAGS, "--out", tmp_path, "--json"]
     found = run_json(capsys, "train", "needle", "--from", whole.path, "--trainable", "all", *flags)

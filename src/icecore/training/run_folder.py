@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from icecore.errors import InputError, require
-from icecore.models import Model, ModelDims
+from icecore.models import Model, ModelDims, trained_names
 from icecore.store import (
     filled_whole,
     read_json,
@@ -259,6 +259,8 @@ class RunFolder:
     def read_start(self, entry: Mapping[str, Any], model: Model, dims: ModelDims, seeds: tuple[int, ...]) -> FromRun:
         """Return the start of a stored run; raise unless its file fits the config."""
         made = start_of_json(entry, seeds, {})
+        if made.rescaled is not None:
+            trained_names(model, dims, made.rescaled)  # raises for an unknown role
         require_start_fits(self.path / STARTED_FROM, model, dims, made.take, seeds)
         return start_of_json(entry, seeds, load_weights(self.path / STARTED_FROM)[0])
 

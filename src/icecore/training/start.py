@@ -9,6 +9,7 @@ from torch import Tensor
 from icecore.errors import InputError, require
 from icecore.models import HALVES, Half, Model, ModelDims, initialize, names_of_half
 from icecore.seeding import derive_seed
+from icecore.store.record_schema import PRECISIONS
 from icecore.store.tensors import digest
 
 
@@ -113,9 +114,10 @@ def start_of_json(entry: Mapping[str, Any], seeds: tuple[int, ...], values: Mapp
         entry["take"] in HALVES
         and all(isinstance(text, str) for text in texts)
         and len(where["sha256"]) == len(seeds)
-        and type(entry.get("shift", 0)) is int
+        and type(shift := entry.get("shift", 0)) is int
+        and all(shift <= seed for seed in seeds)  # seed s starts from seed s - shift
         and isinstance(entry.get("rescaled"), str | None)
-        and isinstance(entry.get("precision"), str | None)
+        and entry.get("precision") in (None, *PRECISIONS)
     )
     require(is_right, "its start is damaged: train the run again with --overwrite")
     taken = Taken(seeds, values, tuple(where["sha256"]), where["task"], where["run"])
