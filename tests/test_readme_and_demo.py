@@ -59,6 +59,7 @@ COMMANDS = list(
 SMALLER = {
     "train": "--width 16 --steps 2 --batch 4 --seeds 2 --out runs",
     "compare": "--widths 16 --steps 2 --batch 4 --seeds 2 --warmup-steps 1 --out runs",
+    "threshold": "--widths 4 --steps 4 --batch 4 --seeds 1 --lr 1e-2 --gains 1 --init matched --out runs",
     "reproduce": "--dry-run",
     "analyze": "--items 5",
     "track": "--items 5",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from icecore.models.engines import Engine
     from icecore.reporting.comparison import Comparison, compare
     from icecore.reporting.findings import Findings, analyze, track
+    from icecore.reporting.smallest_widths import SmallestWidths
+    from icecore.reporting.threshold import threshold
     from icecore.tasks import Batch, Item, Task
     from icecore.training import Phase, TrainedRun, load, train
 
@@ -45,6 +47,8 @@ HOME = {
     **dict.fromkeys(("Phase", "TrainedRun", "load", "train"), "training"),
     **dict.fromkeys(("Comparison", "compare"), "reporting.comparison"),
     **dict.fromkeys(("Findings", "analyze", "track"), "reporting.findings"),
+    "SmallestWidths": "reporting.smallest_widths",
+    "threshold": "reporting.threshold",
     "InputError": "errors",
 }
 PACKAGES = ("analysis", "constructions", "models", "tasks", "training")
@@ -66,6 +70,7 @@ __all__ = [
     "ModelDims",
     "ParameterSpec",
     "Phase",
+    "SmallestWidths",
     "Task",
     "TrainedRun",
     "Transformer",
@@ -76,6 +81,7 @@ __all__ = [
     "load",
     "models",
     "tasks",
+    "threshold",
     "track",
     "train",
     "training",

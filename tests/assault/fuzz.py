@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from assault.runner import Disturbance, Options, Outcome, Trial, call, shown
-from assault.scenarios import COMPARE, CONSTRUCT, LANGUAGE, REPOSITORY, THAW, TINY, TRACK, Stock, clear
+from assault.scenarios import COMPARE, CONSTRUCT, LANGUAGE, REPOSITORY, THAW, THRESHOLD, TINY, TRACK, Stock, clear
 
 KIND = "fuzz"
 MOST_MEMORY = 4 * 2**30
@@ -104,6 +104,7 @@ def valid_calls(stock: Stock) -> Iterator[tuple[str, list[str]]]:
     run, language_run = (str(path.relative_to(stock.folder)) for path in (stock.run, stock.language_run))
     yield "train", ["needle", *TINY, "--steps", "3", "--out", "new"]
     yield "compare", ["needle", *COMPARE, "--trainable", "embeddings", "--out", "new"]
+    yield "threshold", ["needle", *THRESHOLD, "--out", "new"]
     yield "show", [run]
     yield "evaluate", [run, "--by-length", "--errors", "wrong.jsonl"]
     yield "analyze", [run, "--what", "variance,attention", "--items", "20", "--out", "inside.json"]

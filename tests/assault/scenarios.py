@@ -23,6 +23,7 @@ TINY += words("--lr 0.01 --warmup-steps 4 --evaluate-every 20 --device cpu")
 TRAIN = ["train", "needle", *TINY, "--steps", "40", "--checkpoint-every", "4"]
 LANGUAGE = words("train language --folder text --window 16 --width 16 --steps 12 --batch 8 --device cpu")
 COMPARE = words("--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --widths 8 --seeds 2 --steps 12 --batch 16")
+THRESHOLD = [*COMPARE, *words("--lr 0.01 --gains 1 --init matched")]
 THAW = words("--trainable all --steps 12 --batch 16 --lr 0.001 --warmup-steps 2 --evaluate-every 6 --device cpu")
 NEW_TASK = words("--steps 12 --batch 8 --warmup-steps 2 --test-size 40 --device cpu --out new")
 TRACK = words("--items 20 --device cpu --out track.json")
@@ -82,6 +83,7 @@ def every_scenario(stock: "Stock") -> list[Scenario]:
         Scenario("train hf:", (*TRAIN, "--model", "hf:body/config.json", "--out", "runs"), ("body",), is_slow=True),
         Scenario("train language", (*LANGUAGE, "--out", "runs"), ("text",)),
         Scenario("compare", ("compare", "needle", *COMPARE, "--device", "cpu", "--out", "sweep")),
+        Scenario("threshold", ("threshold", "needle", *THRESHOLD, "--device", "cpu", "--out", "widths")),
         Scenario("reproduce", tuple(reproduce), prepare=tiny_sweep, is_slow=True),
         Scenario("prepare", ("prepare", "stories", "--vocabulary", "280", "--out", "text")),
         Scenario(

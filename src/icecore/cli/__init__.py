@@ -35,6 +35,7 @@ from icecore.cli import (
     show,
     targets,
     tasks,
+    threshold,
     track,
     train,
 )
@@ -62,7 +63,12 @@ app = typer.Typer(
 )
 TRAIN, INSIDE, EXTEND, REPRODUCE = "Train", "Look inside", "Extend", "Reproduce the paper"
 COMMANDS = {
-    TRAIN: {"demo": demo.command, "train": train.command, "compare": compare.command},
+    TRAIN: {
+        "demo": demo.command,
+        "train": train.command,
+        "compare": compare.command,
+        "threshold": threshold.command,
+    },
     INSIDE: {
         "show": show.command,
         "curves": curves.command,
@@ -91,7 +97,15 @@ COMMANDS = {
 }
 
 
-WITH_TASK_SETTINGS = ("train", "compare", "evaluate", "tasks", "data", "construct")  # each setting is a flag
+WITH_TASK_SETTINGS = (
+    "train",
+    "compare",
+    "threshold",
+    "evaluate",
+    "tasks",
+    "data",
+    "construct",
+)  # each setting is a flag
 for panel, commands in COMMANDS.items():
     for name, function in commands.items():
         settings = TAKES_TASK_SETTINGS if name in WITH_TASK_SETTINGS else None

@@ -28,7 +28,10 @@ def drawn_validation_set(task: Task) -> Batch:
     if train_set is not None:
         order = torch.randperm(len(train_set), generator=make_generator(0, "validation"))
         count = min(MOST_ITEMS, len(train_set) // SHARE)
-        require(count > 0, f"{task.name} has {len(train_set)} training items, too few to hold some out: give one --lr")
+        require(
+            count > 0,
+            f"{task.name} has {len(train_set)} training items, too few to hold some out: enlarge it, or give one --lr",
+        )
         return train_set[order[:count]]
     count = min(MOST_ITEMS, len(task.test_set()))
     without_test = task if task.rejects_test_items else changed(task, {"rejects_test_items": True})
