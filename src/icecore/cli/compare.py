@@ -10,11 +10,14 @@ import typer
 from icecore.cli.bodies import find_body, kind_of, make_body
 from icecore.cli.figures import files_at
 from icecore.cli.options import (
+    ADDRESS,
     BATCH,
     CLIP,
     DEVICE,
+    EXECUTOR,
     FORCE,
     GAIN,
+    GPUS,
     HEADS,
     INIT,
     LAYERS,
@@ -31,6 +34,7 @@ from icecore.cli.options import (
     TRAINING_PANEL,
     WARMUP_STEPS,
     WEIGHT_DECAY,
+    Executor,
 )
 from icecore.cli.output import (
     CSV,
@@ -99,6 +103,9 @@ def command(
     device: str = DEVICE,
     force: bool = FORCE,
     precision: str = PRECISION,
+    executor: Executor = EXECUTOR,
+    address: str | None = ADDRESS,
+    gpus: float = GPUS,
     out: Path = typer.Option(
         Path("runs"),
         help="Where runs and records are saved; recorded runs are not repeated.",
@@ -133,6 +140,7 @@ def command(
     from icecore.reporting.comparison import points_of, require_metric
     from icecore.reporting.figures.widths import draw_widths
     from icecore.store import Records
+    from icecore.sweeps.cluster_choices import choose_rates_on_ray, train_missing_on_ray
     from icecore.sweeps.comparison import comparison, missing_of, train_missing
     from icecore.sweeps.rates import choose_rates
     from icecore.sweeps.runner import Job
@@ -141,6 +149,7 @@ def command(
     from icecore.training.trackers import require_trackers
 
     require_trackers(log)
+    require(not log or executor is Executor.local, "--log follows runs of this machine: drop it, or --executor ray")
     rates = parse_rates(lr)
     classes = {name: find_body(name) for name in model}
     of_task, of_model = settings_given(context, task, *classes.values())
@@ -174,6 +183,8 @@ def command(
     if len(rates) > 1:
         require(not dry_run, "--dry-run cannot know the chosen rates: give one --lr")
         with jobs_progress([Job(cell, chosen) for cell in cells for _ in rates]) as (progress_of, _):
+            if executor is Executor.ray:
+                choose_rates_on_ray(cells, rates, chosen, out, device, precision, address, gpus)
             choices = choose_rates(cells, rates, chosen, out, device, precision, progress_of)
         cells = [choice.cell for choice in choices]
     populations = [
@@ -190,7 +201,10 @@ def command(
         jobs_progress(populations) as (progress_of, on_done),
         jobs_logged(log, out, device, precision, progress_of) as progress_of,
     ):
-        failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done, force)
+        if executor is Executor.ray:
+            failures = train_missing_on_ray(cells, chosen, out, device, precision, on_done, force, address, gpus)
+        else:
+            failures = train_missing(cells, chosen, out, device, precision, progress_of, on_done, force)
     points = points_of(cells, chosen, Records(out), device, precision, metric)
     left = sum(map(len, missing_of(cells, chosen, Records(out), device, precision).values())) - len(failures)
     if json:

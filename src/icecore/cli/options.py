@@ -1,5 +1,6 @@
 """Flags that several commands share, and the panels of their help."""
 
+from enum import StrEnum
 from pathlib import Path
 
 import typer
@@ -64,6 +65,24 @@ PRECISION = typer.Option(
     "auto",
     help="Precision of the body: fp32, tf32 or bf16; trained parameters are fp32. auto: bf16 on a GPU, else fp32.",
     rich_help_panel=RUN_PANEL,
+)
+
+
+class Executor(StrEnum):
+    """Executor of a sweep."""
+
+    local = "local"
+    ray = "ray"
+
+
+EXECUTOR = typer.Option(
+    Executor.local, help="local, or ray: on a Ray cluster (needs the extra ray).", rich_help_panel=RUN_PANEL
+)
+ADDRESS = typer.Option(
+    None, help="For ray: HOST:PORT of a cluster, or auto. Default: start one.", rich_help_panel=RUN_PANEL
+)
+GPUS = typer.Option(
+    1.0, min=0.0, help="For ray: GPUs per population; with 0.25, four share a GPU.", rich_help_panel=RUN_PANEL
 )
 LOG = typer.Option(
     [],

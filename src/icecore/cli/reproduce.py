@@ -3,14 +3,13 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from icecore.cli.claims import show_claims
-from icecore.cli.options import DEVICE, FORCE, LOG, RUN_PANEL
+from icecore.cli.options import ADDRESS, DEVICE, EXECUTOR, FORCE, GPUS, LOG, RUN_PANEL, Executor
 from icecore.cli.output import (
     CSV,
     JSON_OPTION,
@@ -48,11 +47,6 @@ if TYPE_CHECKING:
     from icecore.sweeps.runner import Job
 
 
-class Executor(StrEnum):
-    local = "local"
-    ray = "ray"
-
-
 def reproduce_command(
     names: list[str] = NAMES,
     list_names: bool = typer.Option(False, "--list", help="List the tables and figures."),
@@ -77,18 +71,9 @@ def reproduce_command(
     device: str = DEVICE,
     force: bool = FORCE,
     precision: str = typer.Option("auto", help="auto, fp32, tf32 or bf16.", rich_help_panel=RUN_PANEL),
-    executor: Executor = typer.Option(
-        Executor.local, help="local, or ray: on a Ray cluster (needs the extra ray).", rich_help_panel=RUN_PANEL
-    ),
-    address: str | None = typer.Option(
-        None, help="For ray: HOST:PORT of a cluster, or auto. Default: start one.", rich_help_panel=RUN_PANEL
-    ),
-    gpus: float = typer.Option(
-        1.0,
-        min=0.0,
-        help="For ray: GPUs per population; with 0.25, four share a GPU.",
-        rich_help_panel=RUN_PANEL,
-    ),
+    executor: Executor = EXECUTOR,
+    address: str | None = ADDRESS,
+    gpus: float = GPUS,
     results: Path | None = RESULTS,
     runs: Path = typer.Option(
         Path("runs"), help="Where checkpoints and trained weights are saved.", rich_help_panel=RUN_PANEL
@@ -120,6 +105,7 @@ def reproduce_command(
 
     from icecore.store import Records
     from icecore.sweeps.cluster import run_on_ray
+    from icecore.sweeps.cluster_choices import train_narrow_first_on_ray
     from icecore.sweeps.narrow_first import Sweep, needed, train_narrow_first
     from icecore.sweeps.runner import run_missing
     from icecore.training import device_name, pick_device, pick_precision
@@ -155,8 +141,9 @@ def reproduce_command(
             finished += bool(accuracy)
             show_done(job, accuracy)
 
-        if any(cell.rates for cell in cells):
-            require(executor is Executor.local, "rates are chosen on this machine: drop --executor, or --lr")
+        if any(cell.rates for cell in cells) and executor is Executor.ray:
+            failures = train_narrow_first_on_ray(cells, sweep, on_done, address, gpus)
+        elif any(cell.rates for cell in cells):
             failures = train_narrow_first(cells, sweep, progress_of, on_done)
         elif executor is Executor.ray:
             failures = run_on_ray(populations, records, runs, where.type, sweep.precision, on_done, address, gpus)

@@ -11,8 +11,11 @@ from icecore.cli.bodies import find_body, make_body
 from icecore.cli.compare import parse_widths
 from icecore.cli.figures import files_at
 from icecore.cli.options import (
+    ADDRESS,
     DEVICE,
+    EXECUTOR,
     FORCE,
+    GPUS,
     HEADS,
     INIT,
     LAYERS,
@@ -23,6 +26,7 @@ from icecore.cli.options import (
     TASK,
     TASK_PRESET,
     TRAINING_PANEL,
+    Executor,
 )
 from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, format_of, print_json, print_table, say, say_aside
 from icecore.cli.progress import PLAIN_SECONDS, described_bar, duration, progress_in_words
@@ -75,6 +79,9 @@ def command(
     device: str = DEVICE,
     force: bool = FORCE,
     precision: str = PRECISION,
+    executor: Executor = EXECUTOR,
+    address: str | None = ADDRESS,
+    gpus: float = GPUS,
     out: Path = typer.Option(
         Path("runs"),
         help="Runs and results are recorded in OUT/threshold; recorded runs are not repeated.",
@@ -108,7 +115,8 @@ def command(
     from icecore.reporting.threshold import find_widths, plan_of, questions_over
     from icecore.store.files import require_writable
     from icecore.sweeps.budget import Budget, parse_budget
-    from icecore.sweeps.width_search import BATCH, FOLDER, STEPS
+    from icecore.sweeps.cluster_choices import trials_on_ray
+    from icecore.sweeps.width_search import BATCH, FOLDER, STEPS, Trials
 
     allowed = Budget(parse_budget(budget))
     body_class = find_body(model)
@@ -144,7 +152,8 @@ def command(
     require_drawable(files)
     require_writable(out / FOLDER / PAGE)
     with budget_progress(allowed) as (report_of, on_done):
-        results = find_widths(questions, allowed, out, report_of, on_done)
+        make = Trials if executor is Executor.local else trials_on_ray(questions, address, gpus)
+        results = find_widths(questions, allowed, out, report_of, on_done, make)
     found = SmallestWidths(results, setting, values)
     folder = found.save(out)
     if files and found.points:

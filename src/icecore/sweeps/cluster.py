@@ -40,8 +40,8 @@ def run_on_ray(
 ) -> list[Failure]:
     """Train the populations on free workers; record each as soon as it finishes."""
     ray = connect(address)
-    needs = {"num_cpus": 1, "num_gpus": gpus if device == "cuda" else 0, "max_retries": RETRIES}
-    remote = ray.remote(**needs)(train_on_worker)
+    send_code(ray, populations)
+    remote = ray.remote(**needs_of(device, gpus))(train_on_worker)
     where = str(runs.resolve())
     failures: list[Failure] = []
     with contextlib.ExitStack() as stack:
@@ -90,6 +90,18 @@ def train_on_worker(population: Job, runs: str, device: str, precision: str, sta
         time.sleep(1)
 
 
+def needs_of(device: str, gpus: float) -> dict[str, Any]:
+    """Return what Ray reserves for a population, and how often it starts it again."""
+    return {"num_cpus": 1, "num_gpus": gpus if device == "cuda" else 0, "max_retries": RETRIES}
+
+
+def send_code(ray: Any, populations: Sequence[Job]) -> None:
+    """Let Ray send the classes of users' files with their tasks and models: workers cannot import them."""
+    for made in {each for one in populations for each in (type(one.cell.task), type(one.cell.model))}:
+        if made.source_text is not None:
+            ray.cloudpickle.register_pickle_by_value(sys.modules[made.__module__])
+
+
 def connect(address: str | None) -> Any:
     """Return Ray, connected to the cluster at `address` (HOST:PORT, or auto for this machine's), or to a new one.
 
@@ -105,6 +117,8 @@ def connect(address: str | None) -> Any:
         raise InputError("--executor ray needs Ray: pip install 'icecore[ray]'") from error
     if address not in (None, "auto", "local"):
         require_answer(str(address))
+    if ray.is_initialized():  # an earlier part of this command
+        return ray
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": LOOPBACK} if is_own else {}
     before = signal.getsignal(signal.SIGTERM)
