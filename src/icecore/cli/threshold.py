@@ -28,7 +28,18 @@ from icecore.cli.options import (
     TRAINING_PANEL,
     Executor,
 )
-from icecore.cli.output import CSV, JSON_OPTION, MARKDOWN, Format, format_of, print_json, print_table, say, say_aside
+from icecore.cli.output import (
+    CSV,
+    JSON_OPTION,
+    MARKDOWN,
+    Format,
+    format_of,
+    print_json,
+    print_table,
+    say,
+    say_aside,
+    say_wrapped,
+)
 from icecore.cli.progress import PLAIN_SECONDS, described_bar, duration, progress_in_words
 from icecore.cli.settings import checked_task, settings_given
 from icecore.cli.sweeps import parse_rates
@@ -102,7 +113,7 @@ def command(
 
     icecore threshold my_task.py:MyTask --budget 10m
     icecore threshold parity --over difficulty --budget 1h --figure parity.png
-    icecore threshold needle --max-pairs 4 --values 16 --vocabulary 25 --target .95 --widths 32,64,128
+    icecore threshold k-hop --hops 1 --target .95 --widths 16,32,64
 
     There is one answer for a frozen random body (Random) and one for a trained one (Normal), beside the unembedding
     alone and the baseline. A width suffices if the median of the seeds reaches the target on validation items. Widths
@@ -167,7 +178,7 @@ def command(
     if chosen_format is not Format.terminal:
         return
     say("\n" + "\n".join(found.sentences))
-    say(f"{duration(allowed.spent)} of {duration(allowed.seconds)}; one page with the figure: {folder / PAGE}")
+    say_wrapped(f"{duration(allowed.spent)} of {duration(allowed.seconds)}; as a page: {folder / PAGE}")
     say_aside("".join(f"drawn in {file}\n" for file in shown), end="")
 
 
