@@ -13,6 +13,7 @@ import icecore as ice
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import GRU, Transformer
+from icecore.reporting.figures.smallest_widths import Mark, draw_over
 from icecore.reporting.smallest_widths import Result, SmallestWidths
 from icecore.reporting.threshold import find_widths, parse_over, plan_of
 from icecore.store import read_json
@@ -245,6 +246,23 @@ def test_difficulty_against_width(tmp_path):
     panel = found.plot().axes[0]
     lines = {line.get_label(): [*np.asarray(line.get_ydata())] for line in panel.lines}
     assert lines["Random"] == lines["Normal"] == [4, 8, 16]
+    assert not any("hollow" in str(label) for label in lines), "every width is known"
+
+
+def test_a_difficulty_whose_width_is_not_known_has_a_hollow_marker():
+    marks = [
+        Mark("2", "Random", 8, 4, (8, 8)),
+        Mark("3", "Random", None, 16, (None, 32)),
+        Mark("4", "Random", None, None, ()),
+    ]
+    panel = draw_over(marks, "length", (4, 8, 16, 32), "title").axes[0]
+    places = {
+        (line.get_markerfacecolor(), *np.asarray(line.get_ydata())) for line in panel.lines if line.get_marker() == "o"
+    }
+    assert ("white", 16) in places
+    known = next(np.asarray(line.get_ydata()) for line in panel.lines if line.get_label() == "Random")
+    assert known[0] == 8
+    assert np.isnan(known[1:]).all()
 
 
 def test_over_names_a_setting():

@@ -41,7 +41,7 @@ def draw_accuracies(points: Sequence[Point], target: float, title: str) -> "Figu
 
 
 def draw_over(marks: Sequence[Mark], setting: str, widths: Sequence[int], title: str) -> "Figure":
-    """Draw the smallest sufficient width against the difficulty; a hollow arrow is a width that missed the target."""
+    """Draw the smallest sufficient width against the difficulty; a hollow marker is a width that missed the target."""
     values = list(dict.fromkeys(mark.value for mark in marks))
     kinds = list(dict.fromkeys(mark.kind for mark in marks))
     figure = new_figure(max(5.4, 0.6 * len(values) + 2), 3.4)
@@ -56,7 +56,7 @@ def draw_over(marks: Sequence[Mark], setting: str, widths: Sequence[int], title:
         for place, value in zip(places, values, strict=True):
             mark = own[value]
             if mark.width is None and mark.lower_bound is not None:
-                panel.plot(place, mark.lower_bound, marker="^", color=style["color"], markerfacecolor="white")
+                panel.plot(place, mark.lower_bound, **{**style, "markerfacecolor": "white", "linestyle": "none"})
                 panel.annotate(
                     ">",
                     (place, mark.lower_bound),
@@ -68,6 +68,8 @@ def draw_over(marks: Sequence[Mark], setting: str, widths: Sequence[int], title:
             seeds = sorted(width for width in mark.of_seeds if width is not None)
             if mark.width is not None and seeds:
                 panel.plot([place, place], [seeds[0], seeds[-1]], color=style["color"], linewidth=3, alpha=0.3)
+    if any(mark.width is None for mark in marks):
+        panel.plot([], [], "o", color=GREY, markerfacecolor="white", label="hollow: more than this width")
     panel.set_yscale("log", base=2)
     panel.set_yticks(widths, [str(width) for width in widths])
     panel.set_ylim(widths[0] / 1.4, widths[-1] * 1.4)
