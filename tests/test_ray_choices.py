@@ -72,6 +72,7 @@ class RayHere:
 @pytest.fixture
 def ray(monkeypatch) -> RayHere:
     """The workers' locks are in a folder of their own, as on a cluster."""
+    monkeypatch.setenv("ICECORE_COMMAND", "")  # a worker sets it
     made = RayHere()
     for module in (cluster, cluster_choices):
         monkeypatch.setattr(module, "connect", lambda _: made)
