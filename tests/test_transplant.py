@@ -61,6 +61,14 @@ def test_tables_set_bodies_beside_a_random_one(tmp_path):
     assert said["a body of a text helps to look up"] == ("", "not run")
 
 
+def test_a_width_at_which_fewer_tasks_were_run_has_rows_as_long_as_the_others(tmp_path):
+    of_wide = {(task, body, WIDE): 0.5 for task in ("needle", "parentheses") for body in (RANDOM, "needle")}
+    record(tmp_path, {**of_wide, ("needle", RANDOM, NARROW): 0.5, ("needle", "needle", NARROW): 0.6})
+    table = differences(moved(evidence_of(Records(tmp_path), "laptop")))
+    assert {len(row) for row in table.rows} == {len(table.headings)}
+    assert table.records()[-1]["parentheses"] == "-"
+
+
 def test_five_seeds_have_an_interval(tmp_path):
     record(tmp_path, {("needle", RANDOM, WIDE): 0.5, ("needle", "needle", WIDE): 0.9}, seeds=5)
     (row,) = differences(moved(evidence_of(Records(tmp_path), "laptop"))).records()

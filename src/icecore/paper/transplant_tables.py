@@ -69,17 +69,15 @@ def moved_table(found: Sequence[Moved], width: int) -> Table:
 
 def differences(found: Sequence[Moved]) -> Table:
     """Return by how much each body is better than a random one of the same width, in points."""
-    rows = []
+    rows, tasks = [], list(dict.fromkeys(moved.task for moved in found))
     for width in widths_of(found):
         here = {(moved.body, moved.task): moved for moved in found if moved.width == width}
-        tasks = list(dict.fromkeys(task for _, task in here))
         for body in dict.fromkeys(body for body, _ in here if body != RANDOM):
             texts = []
             for task in tasks:
                 pair = here.get((body, task)), here.get((RANDOM, task))
                 texts.append("-" if pair[0] is None or pair[1] is None else better(pair[0].values, pair[1].values))
             rows.append((str(width), body, *texts))
-    tasks = list(dict.fromkeys(moved.task for moved in found))
     return Table(
         "Points above a random body of the same width, difference of medians",
         ("width", "body trained on", *tasks),
