@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "icecore"
 # From the bottom up. A module may import from lower rows and from its own package, not from its row's others.
 LAYERS = [
     {"errors"},
-    {"seeding", "store", "process", "signals", "user_code"},
+    {"seeding", "convex", "store", "process", "signals", "user_code"},
     {"drawing"},
     {"tasks", "models", "text"},
     {"training", "analysis"},
@@ -73,6 +73,19 @@ def test_what_needs_no_torch_does_not_import_it(command, monkeypatch, tmp_path):
     ]
     assert found[1].stdout.splitlines()[-1] == "False"
     assert found[0].stdout.splitlines()[:-1] == found[1].stdout.splitlines()[:-1]
+
+
+def test_a_run_does_not_import_torchs_compiler(tmp_path):
+    """It takes a second, and torch's own optimizers import it."""
+    run = """
+import sys
+from icecore.cli import main
+tiny = "--max-pairs 2 --values 9 --vocabulary 20 --test-size 20 --width 8 --steps 2 --batch 8 --warmup-steps 1"
+assert main(["train", "needle", *tiny.split(), "--device", "cpu"]) == 0
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", run], check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 @pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")], ids=str)

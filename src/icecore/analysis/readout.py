@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from icecore.analysis.moments import in_chunks
+from icecore.convex import minimize
 from icecore.models import Model, Parameters, device_of
 from icecore.tasks import Batch
 
@@ -84,33 +85,20 @@ def logistic_readout(
 ) -> Readout:
     """Minimize cross-entropy, the loss that U is trained with; it is convex, so a solver finds the optimum.
 
-    `on_progress` is called with the number of loss evaluations so far, and the most possible.
+    `on_progress` is called with the number of loss evaluations so far, and of iterations; most take one.
     """
-    most, count = LOGISTIC_ITERATIONS * 5 // 4, 0
     features, answers = features_of(model, parameters, train)
-    weights = torch.zeros((vocabulary, features.shape[1]), device=features.device, requires_grad=True)
-    solver = torch.optim.LBFGS(
-        [weights],
-        max_iter=LOGISTIC_ITERATIONS,
-        max_eval=most,
-        history_size=20,
-        line_search_fn="strong_wolfe",
-        tolerance_grad=1e-6,
-    )
+    count = 0
 
-    def closure() -> Tensor:
+    def loss(weights: Tensor) -> Tensor:
         nonlocal count
         count += 1
         if on_progress is not None:
-            on_progress(min(count, most), most)
-        solver.zero_grad()
-        loss = F.cross_entropy(features @ weights.T, answers) + LOGISTIC_PENALTY * weights.square().sum()
-        loss.backward()
-        return loss
+            on_progress(min(count, LOGISTIC_ITERATIONS), LOGISTIC_ITERATIONS)
+        return F.cross_entropy(features @ weights.T, answers) + LOGISTIC_PENALTY * weights.square().sum()
 
-    with torch.enable_grad():
-        solver.step(closure)
-    best = weights.detach()
+    untrained = torch.zeros((vocabulary, features.shape[1]), device=features.device)
+    best = minimize(loss, untrained, LOGISTIC_ITERATIONS, least_gradient=1e-6)
     return made("logistic", LOGISTIC_PENALTY, best, features, answers, features_of(model, parameters, test))
 
 

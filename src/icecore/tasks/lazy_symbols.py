@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from icecore.convex import minimize
 from icecore.seeding import make_generator
 from icecore.tasks.batch import ScoredTokens
 
@@ -115,15 +116,9 @@ def fit(
     """Return the weights of a multinomial logistic regression, with a small decay."""
     scale = features.square().mean(dim=0).sqrt().clamp(min=1e-6)
     scaled = features / scale
-    weights = torch.zeros((features.shape[1], classes), requires_grad=True)
-    search = torch.optim.LBFGS([weights], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
-    def loss() -> Tensor:
-        search.zero_grad()
-        value = torch.nn.functional.cross_entropy(scaled @ weights, labels) + DECAY * weights.square().sum()
-        value.backward()
-        return value
+    def loss(weights: Tensor) -> Tensor:
+        fitted = torch.nn.functional.cross_entropy(scaled @ weights, labels)
+        return fitted + DECAY * weights.square().sum()
 
-    with torch.enable_grad():
-        search.step(loss)
-    return weights.detach() / scale[:, None]
+    return minimize(loss, torch.zeros((features.shape[1], classes)), ITERATIONS) / scale[:, None]
