@@ -9,7 +9,8 @@ import pytest
 
 from icecore.cli import main
 from icecore.paper import EXPERIMENTS
-from icecore.paper.bodies import BODIES, ORDER, TRAINED, WIDTHS
+from icecore.paper.bodies import BODIES, TRAINED, WIDTHS, order
+from icecore.paper.bodies_predictions import PREDICTED_WIDTH, SOLVES
 from icecore.paper.scales import FOUR
 from icecore.sweeps import laptop
 
@@ -21,19 +22,30 @@ def test_cells_are_all_bodies_and_no_two_are_the_same_run(scale: str):
     cells = EXPERIMENTS["bodies"].at(scale, "released")
     arms = 2 * len(BODIES) - 2  # two initializations, but for LSTM and GRU
     own = [cell for cell in cells if cell.name.task in FOUR]
-    assert len(own) == len(FOUR) * len(TRAINED) * len(WIDTHS) * arms
+    assert len(own) == len(FOUR) * len(TRAINED) * len(WIDTHS[scale]) * arms
     assert len(cells) == len(own) + len(BODIES) + len(BODIES) + 1  # memorization; parity, with negative eigenvalues too
-    assert len(set(ORDER)) == len(ORDER) == 2 * len(WIDTHS) * len(TRAINED)
-    few = [cell for cell in cells if cell.name.task == "parentheses" and cell.name.width == WIDTHS[0]]
+    assert len(order(scale)) == 2 * len(WIDTHS[scale]) * len(TRAINED)
+    few = [cell for cell in cells if cell.name.task == "parentheses" and cell.name.width == WIDTHS[scale][0]]
     assert len({cell.made.setting for cell in few}) == len(few)
     assert {cell.made.model.name for cell in few} >= {"transformer", "llama", "mamba", "deltanet", "gru", "lstm"}
 
 
-def test_the_most_telling_cells_come_first():
-    cells = EXPERIMENTS["bodies"].at("paper", "released")
+@pytest.mark.parametrize("scale", ["paper", "laptop"])
+def test_the_most_telling_cells_come_first_and_have_predictions(scale: str):
+    cells = EXPERIMENTS["bodies"].at(scale, "released")
     first = [cell.name for cell in cells[: len(FOUR) * len(BODIES)]]
-    assert {(name.kind, name.width) for name in first} == {("Random", 256)}
+    assert {(name.kind, name.width) for name in first} == {("Random", PREDICTED_WIDTH[scale])}
+    assert set(SOLVES[scale]) == set(BODIES) - {"transformer"}
     assert {name.variant.rpartition(", ")[0] for name in first} == set(BODIES)
+
+
+def test_at_laptop_scale_each_cell_chooses_its_rate():
+    rates = {
+        (cell.name.kind, cell.made.rates)
+        for cell in EXPERIMENTS["bodies"].at("laptop", "released")
+        if cell.name.task == "needle"
+    }
+    assert rates == {("Random", (6e-3, 2e-2)), ("U only", (6e-3, 2e-2)), ("Normal", (1e-3, 5e-3))}
 
 
 def test_every_body_computes_in_the_precision_of_a_gpu():
@@ -65,7 +77,7 @@ def test_a_cell_takes_its_best_rate_and_keeps_it(folder, capsys):
     records = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     assert [record["seed"] for record in records] == [0, 1]
     assert {record["config"]["optimization"]["lr"] for record in records} == {1e-2}
-    assert main(["reproduce", "bodies", *ONLY, "--seeds", "2", "--dry-run", *places(folder)]) == 0
+    assert main(["reproduce", "bodies", *ONLY, "--seeds", "2", "--lr", "1e-9,1e-2", "--dry-run", *places(folder)]) == 0
     assert "0 populations" in capsys.readouterr().out
 
 
@@ -78,7 +90,10 @@ def test_the_tables_show_what_was_run(folder, capsys):
     records = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     low, high = sorted(100 * record["accuracy"] for record in records)
     assert row["parentheses"] == f"{(low + high) / 2:.1f} ({low:.1f} to {high:.1f})"
-    assert all(text.endswith("not run") for row in guesses for text in list(row.values())[1:5])
+    told = {(row[""], task): row[task] for row in guesses for task in FOUR}
+    ours = told.pop(("retnet", "parentheses"))
+    assert ours == f"yes, {(low + high) / 2:.1f}: {'held' if low + high >= 180 else 'failed'}"
+    assert all(text.endswith("not run") for text in told.values())
     assert {row[""] for row in theories} == {"not run"}
 
 

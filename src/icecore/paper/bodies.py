@@ -2,7 +2,8 @@
 
 Four tasks x bodies x {Random, Normal, U only} x widths, as the library initializes them and with the gain of width
 1024; memorization, for its bits; and parity, for the theory of linear recurrences. Two Mamba blocks stand for one layer
-of a transformer. `icecore reproduce bodies --lr 1e-3,5e-3` gives every cell its best rate.
+of a transformer. At laptop scale each cell takes its best of two rates on validation items; at the paper's scale
+`icecore reproduce bodies --lr 1e-3,5e-3` does that.
 """
 
 from dataclasses import replace
@@ -36,28 +37,34 @@ BODIES: dict[str, tuple[str, dict[str, object]]] = {
     "lstm": ("lstm", {}),
 }
 OF_PARITY = {**BODIES, NEGATIVE: ("deltanet", {"negative_eigenvalues": True})}
-WIDTHS, TRAINED = (256, 512, 64), ("Random", "Normal", "U only")
-# Width, what trains, and which initialization: the most telling first, in case time is short.
-FIRST = [(256, "Random", 0), (256, "Random", 1), (256, "Normal", 0), (512, "Random", 0), (512, "Normal", 0)]
-ORDER = FIRST + [
-    each
-    for each in ((width, kind, rank) for rank in (0, 1) for kind in TRAINED for width in WIDTHS)
-    if each not in FIRST
-]
-MEMORY_WIDTH, PARITY_WIDTH = 128, 256
+TRAINED = ("Random", "Normal", "U only")
+WIDTHS = {"paper": (256, 512, 64), "laptop": (64, 128, 32)}  # the first has predictions
+SHARES = {"Random": (0.3, 1.0), "U only": (0.3, 1.0), "Normal": (1.0, 5.0)}  # of the laptop's rates for transformers
+MEMORY_WIDTH, PARITY_WIDTH = {"paper": 128, "laptop": 64}, {"paper": 256, "laptop": 64}
 MEMORY_STEPS = 16_800  # DIFFERS: a tenth of the paper's, so that all bodies are measured in an hour
+
+
+def order(scale: str) -> list[tuple[int, str, int]]:
+    """Return width, what trains, and which initialization: the most telling first, in case time is short."""
+    one, two, _ = WIDTHS[scale]
+    first = [(one, "Random", 0), (one, "Random", 1), (one, "Normal", 0), (two, "Random", 0), (two, "Normal", 0)]
+    rest = [(width, kind, rank) for rank in (0, 1) for kind in TRAINED for width in WIDTHS[scale]]
+    return list(dict.fromkeys(first + rest))
 
 
 def cells(scale: Scale, preset: str) -> list[PaperCell]:
     names = [
         CellName(task, kind, width, variant=f"{line}, {inits_of(line)[rank]}")
-        for width, kind, rank in ORDER
+        for width, kind, rank in order(scale.name)
         for task in FOUR
         for line in BODIES
         if rank < len(inits_of(line))
     ]
-    place = sum(name.width == 256 and name.kind == "Random" for name in names)
-    others = [("memorization", "Random", MEMORY_WIDTH, BODIES), ("parity", "Normal", PARITY_WIDTH, OF_PARITY)]
+    place = sum(name.width == WIDTHS[scale.name][0] and name.kind == "Random" for name in names)
+    others = [
+        ("memorization", "Random", MEMORY_WIDTH[scale.name], BODIES),
+        ("parity", "Normal", PARITY_WIDTH[scale.name], OF_PARITY),
+    ]
     names[place:place] = [
         CellName(task, kind, width, variant=f"{line}, {inits_of(line)[0]}")
         for task, kind, width, lines in others
@@ -85,9 +92,17 @@ def body_cell(scale: Scale, preset: str, name: CellName) -> PaperCell:
         is_short = name.task == "memorization" and scale.name == "paper"
         training = cell.training | ({"steps": MEMORY_STEPS} if is_short else {})
         model = MODELS[called](**{"width": cell.model.width, **settings, **own})
-        return replace(cell, model=model, training=training, rates=())
+        return replace(cell, model=model, training=training, rates=rates_of(cell, scale))
 
-    return scale.cell(name, preset, change=with_body)
+    return scale.cell(name, preset, model={"width": name.width}, change=with_body)
+
+
+def rates_of(cell: "Cell", scale: Scale) -> tuple[float, ...]:
+    """Return the rates that a cell chooses from, none at the paper's scale."""
+    if scale.name == "paper" or cell.name.kind not in SHARES:
+        return ()
+    usual = cell.of_one_seed.training.lr
+    return tuple(float(f"{share * usual:.2g}") for share in SHARES[cell.name.kind])
 
 
 def points(evidence: Evidence, rank: int) -> list[Point]:

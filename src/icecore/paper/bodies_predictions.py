@@ -1,8 +1,8 @@
-"""Predictions about other random bodies, written before any of their runs at the paper's scale.
+"""Predictions about other random bodies, written before any of their runs at the scale that they are about.
 
-Three come from the literature, the others are our best guesses: for each body at width 256, matched, with trained
-embeddings, whether it solves each of the four tasks. The transformer's runs were there before, so it has none.
-`icecore claims bodies` says which held.
+Some come from the literature, the others are our best guesses: for each body, matched, with trained embeddings, whether
+it solves each of the four tasks, at width 256 of the paper's scale and at width 64 of a laptop's. The transformer's
+runs were there before, so it has none. `icecore claims bodies` says which held.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 LINE = 90.0  # % accuracy from which a task counts as solved; the paper's transformer has 95 on parentheses
 MOD, NEEDLE, SUM, PARENTHESES = "modular-addition", "needle", "decimal-addition", "parentheses"
 
+Guesses = Mapping[str, tuple[tuple[str, ...], str]]
+
 # By body: the tasks that it solves, and why. All other tasks of the four it does not.
-SOLVES: Mapping[str, tuple[tuple[str, ...], str]] = {
+PAPER: Guesses = {
     "random attention": ((MOD,), "fixed mixing sums what few tokens say, but cannot look one up or count exactly"),
     "llama": ((MOD, NEEDLE, SUM, PARENTHESES), "rotary phases let trained tokens ask for a distance"),
     "mamba": ((MOD, PARENTHESES), "its memory counts, but 16 numbers per channel mix 30 pairs up"),
@@ -24,6 +26,21 @@ SOLVES: Mapping[str, tuple[tuple[str, ...], str]] = {
     "gru": ((MOD,), "a random recurrent state fades within some tokens"),
     "lstm": ((MOD,), "the paper's LSTM fails even where it is trained, and a random state fades"),
 }
+# Items are short: four pairs, two digits, at most sixteen parentheses.
+LAPTOP: Guesses = {
+    "random attention": ((MOD,), "two tokens need no choice; digits and parentheses must be told apart by position"),
+    "llama": ((MOD, SUM, PARENTHESES), "as the transformer; a lookup needs sharper attention than width 64 has"),
+    "mamba": ((MOD, SUM, PARENTHESES), "its convolution reaches the neighbours, and its memory the few others"),
+    "linear attention": ((MOD, PARENTHESES), "it sums over the past, but does not know the order of digits"),
+    "retnet": ((MOD, SUM, PARENTHESES), "rotary phases give the order"),
+    "gla": ((MOD, PARENTHESES), "its random gates forget within some tokens"),
+    "mamba-2": ((MOD, PARENTHESES), "as gla"),
+    "deltanet": ((MOD,), "it replaces what it should count, and does not know the order"),
+    "gru": ((MOD,), "a random recurrent state fades within some tokens"),
+    "lstm": ((MOD,), "as the GRU"),
+}
+SOLVES: Mapping[str, Guesses] = {"paper": PAPER, "laptop": LAPTOP}
+PREDICTED_WIDTH = {"paper": 256, "laptop": 64}
 
 
 @dataclass(frozen=True)

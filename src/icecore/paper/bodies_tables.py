@@ -11,6 +11,7 @@ from icecore.paper.bodies_predictions import (
     MEMORY,
     NO_PARITY,
     PARITY,
+    PREDICTED_WIDTH,
     SOLVES,
     Theory,
 )
@@ -37,7 +38,7 @@ def tables(experiment: Experiment, evidence: Evidence) -> list[Table]:
         *(accuracies(f"{kind} {width}", kind, width, found) for kind, width in groups),
         *([memorized(found)] if any(cell.name.task == "memorization" for cell, _ in found) else []),
         *([parities(found)] if any(cell.name.task == "parity" for cell, _ in found) else []),
-        guesses(found),
+        guesses(found, evidence.scale),
         theories(found),
     ]
 
@@ -174,17 +175,17 @@ def medians_of(found: Found, wanted: Callable[[PaperCell], bool]) -> dict[tuple[
 
 
 def is_predicted(cell: PaperCell) -> bool:
-    """Tell whether predictions are about this cell: Random 256, with its first initialization."""
+    """Tell whether predictions are about this cell: Random, at the first width, with its first initialization."""
     line, init = body_of(cell)
     is_first = init == "matched" or line in ("lstm", "gru")
-    return cell.name.kind == "Random" and cell.name.width == 256 and is_first
+    return cell.name.kind == "Random" and cell.name.width == PREDICTED_WIDTH[cell.scale] and is_first
 
 
-def guesses(found: Found) -> Table:
+def guesses(found: Found, scale: str) -> Table:
     """Return which bodies solve which tasks, beside what was predicted."""
     measured = medians_of(found, is_predicted)
     rows, right, known = [], 0, 0
-    for line, (solved, reason) in SOLVES.items():
+    for line, (solved, reason) in SOLVES[scale].items():
         words = []
         for task in FOUR:
             ours = measured.get((task, line))
@@ -196,7 +197,8 @@ def guesses(found: Found) -> Table:
             known, right = known + 1, right + held
             words.append(f"{'yes' if expected else 'no'}, {ours:.1f}: {'held' if held else 'failed'}")
         rows.append((line, *words, reason))
-    title = f"Predictions: does Random 256 reach {LINE:g} %? Predicted, measured: {right} of {known} held"
+    question = f"does Random {PREDICTED_WIDTH[scale]} reach {LINE:g} %?"
+    title = f"Predictions: {question} Predicted, measured: {right} of {known} held"
     return Table(title, ("", *FOUR, "why"), rows, left=("", *FOUR, "why"), wraps=("why",), secondary=("why",))
 
 
