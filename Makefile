@@ -7,6 +7,7 @@ BIN := .venv/bin
 demo: .venv/installed ## the claim on a laptop: baseline, U only, Random, Normal, and a picture
 	$(BIN)/icecore demo
 
+test: export PYTHONDONTWRITEBYTECODE = # tests start hundreds of processes, which share compiled files
 test: .venv/installed ## the whole test suite, on two cores, then what computes with shapes and types checked
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not shapes"
 	ICECORE_CHECK_SHAPES=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m shapes

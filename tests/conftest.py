@@ -1,9 +1,12 @@
 """Every test runs with one thread that waits without spinning, and with cache and state folders of its own.
 
+Its files are in memory where there is room: tests write thousands, and a disk takes milliseconds for each.
+
 With ICECORE_CHECK_SHAPES=1, shapes and types of the package are checked at its boundaries; `make test` does both.
 """
 
 import os
+import shutil
 import signal
 import tempfile
 
@@ -11,6 +14,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.pop("COLUMNS", None)  # xdist sets it; a test that needs a width sets its own
+MEMORY, ROOM = "/dev/shm", 4 * 2**30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+    os.environ["TMPDIR"], tempfile.tempdir = MEMORY, None
 CACHE = tempfile.TemporaryDirectory(prefix="icecore-cache-")
 os.environ["XDG_CACHE_HOME"] = os.environ["XDG_STATE_HOME"] = CACHE.name
 
@@ -20,8 +26,6 @@ for number, usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.de
         signal.signal(number, usual)
 
 from pathlib import Path
-
-from jaxtyping import install_import_hook
 
 import icecore
 
@@ -37,4 +41,13 @@ def checked_modules() -> list[str]:
 
 
 if os.environ.get("ICECORE_CHECK_SHAPES") == "1":
-    install_import_hook(checked_modules(), "shape_checks.check")
+    import shape_checks
+
+    shape_checks.install(checked_modules())
+
+from icecore.reporting.inside import readout
+
+WHOLE_SAMPLE, readout.SAMPLE = (
+    readout.SAMPLE,
+    1_000,
+)  # training items for its solvers; their number changes nothing else

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import WHOLE_SAMPLE
 
 import icecore as ice
 from icecore.analysis.attention import attention_maps, induction_scores
@@ -217,7 +218,7 @@ def test_circles_are_measured_in_each_models_own_embedding():
 
 
 def test_a_readout_is_solved_on_training_items_of_a_whole_finite_set(of_needle, monkeypatch):
-    assert len(ModularAddition().train_set()) <= readout.SAMPLE
+    assert len(ModularAddition().train_set()) <= WHOLE_SAMPLE
     monkeypatch.setattr(readout, "SAMPLE", 300)
     found = looked(of_needle, "readout")
     train = training_items(SMALL, 300, "readout")

@@ -39,7 +39,7 @@ def test_the_kernels_in_tritons_interpreter():
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     ended = subprocess.run([*command, __file__], env=environment, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stdout[-4000:]
-    assert re.search(r"^\d\d passed, 8 skipped", ended.stdout, re.MULTILINE), ended.stdout[-1000:]
+    assert re.search(r"^\d\d passed, 13 skipped", ended.stdout, re.MULTILINE), ended.stdout[-1000:]
 
 
 def random(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -63,10 +63,11 @@ SMALL = [
 @pytest.mark.parametrize("task", SMALL, ids=lambda task: f"{task.name}-{task.vocab_size}")
 def test_short_sequences_give_the_reference_logits_and_gradients(task, trainable, attention):
     """As in training: rounded sizes, filled up, several seeds; float32, whose sums have another order here."""
-    if INTERPRETED and (trainable, attention) == ("embeddings", "prefix-sum"):
+    if INTERPRETED and attention == "prefix-sum" and (trainable, task) not in (("all", SMALL[0]), ("all", SMALL[3])):
         pytest.skip("the interpreter is slow, and the others have all of its kernels")
     width, rows, more = (96, 100, 70) if HAS_GPU else (16, 3, 3)
-    model = Transformer(width=width, layers=3, heads=2, init="matched", attention=attention)
+    layers = 3 if HAS_GPU or task is SMALL[0] else 2
+    model = Transformer(width=width, layers=layers, heads=2, init="matched", attention=attention)
     population = shaken(Population(model, ModelDims(task.vocab_size, 80), (0, 1), trainable, DEVICE))
     batch = task.sample(2 * rows, torch.Generator(DEVICE).manual_seed(0))
     buckets = ShapeBuckets(1, 1)
@@ -236,13 +237,15 @@ def test_long_sequences_and_wide_heads_are_attended_as_the_plain_way_does(scored
 
 
 @with_kernels
-def test_sums_and_norms_of_many_and_of_wide_rows_are_torchs():
+def test_sums_and_norms_of_many_and_of_wide_rows_are_torchs(monkeypatch):
     kernels = pytest.importorskip("icecore.models.engines.kernels")
     values, key = random(2, 40, 272), torch.arange(40, device=DEVICE).div(7, rounding_mode="floor")
     order = torch.randperm(40, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     expected = values.new_zeros((2, 6, 272)).index_add(1, key, values[:, order])
     assert torch.allclose(kernels.segment_sum(values, order.int(), key.int(), 6), expected, rtol=1e-5, atol=1e-5)
-    rows = 1024 * 128 + 1  # more than a program has in one turn
+    programs = 1024 if HAS_GPU else 16  # the interpreter takes milliseconds for each
+    monkeypatch.setattr("icecore.models.engines.kernels.rows.PROGRAMS", programs)
+    rows = programs * 128 + 1  # more than a program has in one turn
     x, weight, bias = random(1, rows, 16), random(1, 16, seed=1), random(1, 16, seed=2)
     leaves = [each.clone().requires_grad_() for each in (x, weight, bias)]
     gradient = random(1, rows, 16, seed=3)

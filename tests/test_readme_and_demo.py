@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_small import made_small
@@ -19,7 +20,7 @@ from icecore.models import Transformer
 from icecore.sweeps import demo
 from icecore.sweeps.laptop import LaptopRecipe, Training
 from icecore.tasks import ModularAddition, Needle, Parentheses
-from icecore.training import config_of
+from icecore.training import RunConfig, config_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -88,6 +89,10 @@ def workspace(tmp_path_factory) -> Path:
     return folder
 
 
+def small_config(small: dict[str, int], *arguments: Any, **settings: Any) -> RunConfig:
+    return config_of(*arguments, **{**settings, **small})
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_of_the_readme_and_the_guides_runs(command, workspace, monkeypatch):
     monkeypatch.chdir(workspace)
@@ -121,8 +126,9 @@ def test_every_command_of_the_readme_and_the_guides_runs(command, workspace, mon
         short = {task: {**settings, "steps": 2, "warmup_steps": 1} for task, settings in demo.played_runs().items()}
         monkeypatch.setattr(demo, "played_runs", lambda: short)
     if words[0] == "bench":  # the paper's batches take seconds a step
-        monkeypatch.setattr("icecore.bench.train.config_of", functools.partial(config_of, batch=16))
-        monkeypatch.setattr("icecore.bench.language.config_of", functools.partial(config_of, batch=1))
+        for module, batch in (("train", 16), ("language", 1)):
+            small = {"batch": batch, "steps": 500, "warmup_steps": 5}
+            monkeypatch.setattr(f"icecore.bench.{module}.config_of", functools.partial(small_config, small))
     assert main([str(places.get(word, word)) for word in words]) == 0
 
 

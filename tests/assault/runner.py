@@ -219,6 +219,7 @@ def scratch() -> Iterator[Path]:
 def warm(with_huggingface: bool = False) -> None:
     """Import once what every fork needs. Nothing is computed, so that no thread is lost in a fork."""
     modules = ["matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "tokenizers", "icecore.cli"]
+    modules += ["torch.fx.experimental.symbolic_shapes", "rich.progress", "rich.table"]  # for gradients; for output
     modules += [
         f"icecore.{name}" for name in ("paper", "reporting.inside", "sweeps.runner", "text.prepare", "page.report")
     ]

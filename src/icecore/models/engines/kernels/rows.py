@@ -7,6 +7,7 @@ from jaxtyping import Float, Int32
 from torch import Tensor
 
 RowTensor = Float[Tensor, "seed row width"]
+PROGRAMS = 1024  # about as many, if each sums its own rows of a gradient
 
 
 @triton.jit
@@ -198,7 +199,7 @@ def norm_backward(
     turns = 1
     if shifted or weight is not None:  # each program sums its own rows first
         d_shift, d_weight, d_bias = torch.zeros((3, seeds, width), device=x.device)
-        turns = triton.next_power_of_2(triton.cdiv(rows * seeds, 1024 * block))
+        turns = triton.next_power_of_2(triton.cdiv(rows * seeds, PROGRAMS * block))
         sizes["num_warps"] = min(4, max(2, width // 256))  # sums need registers
     norm_backward_kernel[(triton.cdiv(rows, block * turns), seeds)](
         x, moments, d_y, x if d_kept is None else d_kept, d_x, x if weight is None else weight,
