@@ -12,6 +12,7 @@ from icecore.paper import EXPERIMENTS
 from icecore.paper.bodies import BODIES, TRAINED, WIDTHS, order
 from icecore.paper.bodies_predictions import PREDICTED_WIDTH, SOLVES
 from icecore.paper.scales import FOUR
+from icecore.store.rates import tried_rates
 from icecore.sweeps import laptop
 
 ONLY = ["--only", "parentheses, Random 64, retnet, matched"]
@@ -71,9 +72,9 @@ def places(folder: Path) -> list[str]:
 
 
 def test_a_cell_takes_its_best_rate_and_keeps_it(folder, capsys):
-    tried = {one["lr"]: one for one in (json.loads(path.read_text()) for path in (folder / "rates").iterdir())}
-    assert set(tried) == {1e-9, 1e-2}
-    assert all(one["seeds"] == [0] for one in tried.values())
+    tried = tried_rates(folder).values()
+    assert sorted(one.lr for one in tried) == [1e-9, 1e-2]
+    assert all(one.seeds == [0] for one in tried)
     records = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     assert [record["seed"] for record in records] == [0, 1]
     assert {record["config"]["optimization"]["lr"] for record in records} == {1e-2}

@@ -9,6 +9,7 @@ import pytest
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.seeding import make_generator
+from icecore.store.rates import TriedRate, add_rates, chosen_rates, tried_rates
 from icecore.tasks import Batch, Language, Memorization, ModularAddition, Needle, Task
 
 NEEDLE = Needle(max_pairs=2, values=4, vocabulary=12, test_size=40)
@@ -62,12 +63,55 @@ def test_compare_chooses_shows_and_remembers_the_rate(tmp_path: Path, capsys: py
     (rates,) = json.loads(capsys.readouterr().out)["rates"]
     accuracies = {float(rate): accuracy for rate, accuracy in rates["validation"].items()}
     assert rates["lr"] == max(accuracies, key=lambda rate: (accuracies[rate], -rate))
-    stored = sorted((tmp_path / "rates").iterdir())
-    assert len(stored) == 2
-    before = [path.stat().st_mtime_ns for path in stored]
+    stored = (tmp_path / "rates.jsonl").read_text()
+    assert len(stored.splitlines()) == 2
     assert main(command) == 0
     assert "chosen on validation items" in capsys.readouterr().out
-    assert [path.stat().st_mtime_ns for path in stored] == before
+    assert (tmp_path / "rates.jsonl").read_text() == stored
+
+
+def tried(key: str, lr: float, accuracy: float) -> TriedRate:
+    return TriedRate(key, "needle, Random 16", "0123456789ab", lr, [0], [accuracy])
+
+
+def test_a_damaged_line_is_a_rate_that_was_not_tried(tmp_path: Path):
+    add_rates(tmp_path, [tried("a", 1e-2, 0.5), tried("b", 1e-3, 0.75)])
+    path = tmp_path / "rates.jsonl"
+    whole = path.read_text()
+    right = json.loads(whole.splitlines()[0])
+    for wrong in (
+        {"accuracy": [2.0]},
+        {"accuracy": []},
+        {"seeds": [0.5]},
+        {"lr": float("nan")},
+        {"more": 1},
+        {"of": 3},
+    ):
+        path.write_text(json.dumps(right | {"key": "c"} | wrong) + "\n[1]\n{\n" + "[" * 100_000 + "\n" + whole)
+        assert set(tried_rates(tmp_path)) == {"a", "b"}
+    assert chosen_rates(tmp_path) == {"0123456789ab": 1e-3}
+    path.write_text(whole + '{"key": "c", "ce')
+    assert add_rates(tmp_path, [tried("c", 3e-3, 1.0), tried("a", 1e-2, 0.9)]) == 1, "the first result of a rate stays"
+    assert chosen_rates(tmp_path) == {"0123456789ab": 3e-3}
+
+
+def test_merging_brings_the_rates_that_were_chosen(tmp_path: Path, capsys: pytest.CaptureFixture):
+    """Without them a merged cell would count at its own rate, at which it was not run."""
+    for name, rates in (("one", [tried("a", 1e-2, 0.5)]), ("two", [tried("a", 1e-2, 0.5), tried("b", 1e-3, 0.75)])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "runs.jsonl").touch()
+        add_rates(tmp_path / name, rates)
+    ours = tmp_path / "ours"
+    assert main(["results", "merge", str(tmp_path / "one"), str(tmp_path / "two"), "--results", str(ours)]) == 0
+    assert tried_rates(ours) == tried_rates(tmp_path / "two")
+    (tmp_path / "one" / "rates.jsonl").unlink()
+    add_rates(tmp_path / "one", [tried("b", 1e-3, 0.5), tried("c", 1e-4, 0.5)])
+    before = (ours / "rates.jsonl").read_text()
+    assert main(["results", "merge", str(tmp_path / "one"), "--results", str(ours)]) == 2
+    said = capsys.readouterr().err
+    assert "needle, Random 16 at rate 0.001 is in" in said
+    assert "accuracy[0] 0.75 and 0.5" in said
+    assert (ours / "rates.jsonl").read_text() == before
 
 
 def test_a_wrong_list_of_rates_is_one_line(capsys: pytest.CaptureFixture):

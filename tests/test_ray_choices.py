@@ -15,7 +15,8 @@ from small_sweep import CELLS
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.models import Transformer
-from icecore.store import Records, read_json
+from icecore.store import Records
+from icecore.store.rates import tried_rates
 from icecore.sweeps import cluster, cluster_choices
 from icecore.sweeps.budget import Budget
 from icecore.sweeps.cluster_choices import RayTrials, choose_rates_on_ray, train_narrow_first_on_ray
@@ -111,10 +112,7 @@ def test_narrow_widths_first_on_workers_as_on_one_machine(tmp_path, ray):
         {record["run"]: record["accuracy"] for record in Records(tmp_path / name).read()} for name in ("here", "ray")
     ]
     assert kept[0] == kept[1]
-    rates = [
-        {path.name: read_json(path)["accuracy"] for path in (tmp_path / name / "rates").glob("*.json")}
-        for name in ("here", "ray")
-    ]
+    rates = [{key: rate.accuracy for key, rate in tried_rates(tmp_path / name).items()} for name in ("here", "ray")]
     assert rates[0] == rates[1]
     assert ray.called.count("rate_on_worker") == 1 + 2 + 2
 

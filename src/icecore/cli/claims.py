@@ -112,6 +112,7 @@ def merge_command(
     icecore results merge gpu1/results gpu2/results --results results
     """
     from icecore.store import INSIDE, TRACKS, Records
+    from icecore.store.rates import add_rates, require_agreement, tried_rates
 
     theirs = [Records(source, warn) for source in sources]
     for each in theirs:
@@ -124,8 +125,11 @@ def merge_command(
     }
     require_own_ids([record for records in found.values() for record in records])
     require_sound([record for records in found.values() for record in records])
+    rates = [rate for each in theirs for rate in tried_rates(each.path.parent).values()]
+    require_agreement(results, rates)
     for mine, records in found.items():
         mine.require_agreement(records)
+    add_rates(results, rates)  # a cell's runs count at the rate that was chosen
     added = [mine.append(records) for mine, records in found.items()][-1]
     if json:
         print_json({"added": added, "records": len(ours.by_run())})

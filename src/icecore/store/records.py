@@ -1,15 +1,13 @@
 """Records of results: append-only JSON lines, one per run of one seed, mergeable across machines."""
 
-import fcntl
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from icecore.errors import InputError
 from icecore.store.agreement import disagreements, in_one_clause
-from icecore.store.reading import MOST_RECORDS, read_regular
+from icecore.store.lines import append_lines, numbered_lines
 from icecore.store.record_schema import has_numbers_in_range
 
 Record = dict[str, Any]
@@ -40,15 +38,7 @@ class Records:
     def read(self) -> list[Record]:
         """Return all records; skip damaged lines, with a warning that names each."""
         found: list[Record] = []
-        try:
-            lines = read_regular(self.path, MOST_RECORDS).decode("utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise InputError(f"cannot read {self.path}: {error.strerror or error}") from error
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
+        for number, line in numbered_lines(self.path):
             try:
                 record = with_new_names(json.loads(line))
                 if not has_numbers_in_range(record):
@@ -88,32 +78,13 @@ class Records:
         records = list(records)
         if not records:
             return 0
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b", buffering=0) as file:  # a buffer would still be written after an error
-                fcntl.flock(file, fcntl.LOCK_EX)  # two writers take turns
-                known = self.require_agreement(records)
-                fresh = {record["run"]: record for record in reversed(records) if record["run"] not in known}
-                end = file.seek(0, os.SEEK_END)
-                text = "".join(json.dumps(record) + "\n" for record in reversed(fresh.values()))
-                if end and self.ends_amid_a_line(file):
-                    text = "\n" + text
-                try:
-                    rest = memoryview(text.encode())
-                    while rest:
-                        rest = rest[file.write(rest) :]
-                    os.fsync(file.fileno())
-                except OSError:
-                    os.ftruncate(file.fileno(), end)  # a full disk leaves no half line behind
-                    raise
-                return len(fresh)
-        except OSError as error:
-            raise InputError(f"cannot write {self.path}: {error.strerror or error}; fix this and try again") from error
 
-    @staticmethod
-    def ends_amid_a_line(file: Any) -> bool:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
+        def fresh() -> list[Record]:
+            known = self.require_agreement(records)
+            new = {record["run"]: record for record in reversed(records) if record["run"] not in known}
+            return list(reversed(new.values()))
+
+        return append_lines(self.path, fresh)
 
 
 def key_of(run: Record) -> str:

@@ -2,14 +2,12 @@
 
 import dataclasses
 import hashlib
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from icecore.errors import InputError, require
-from icecore.store import read_json, write_json
-from icecore.store.rates import RATES, best_of, chosen_rates
+from icecore.errors import InputError
+from icecore.store.rates import TriedRate, add_rates, best_of, chosen_rates, tried_rates
 from icecore.sweeps.cells import Cell
 from icecore.sweeps.comparison import Seeds, precision_of
 from icecore.sweeps.runner import Job, train_population
@@ -63,22 +61,22 @@ def at_chosen_rates(cells: Sequence[Cell], folder: Path) -> list[Cell]:
     return [at_rate(cell, rates.get(cell.setting)) for cell in cells]
 
 
-def file_of(tried: Cell, seeds: Seeds, folder: Path, precision: str) -> Path:
-    """Return where the result of a cell at a rate is stored."""
+def key_of(tried: Cell, seeds: Seeds, precision: str) -> str:
+    """Return the key of a cell at a rate: the same rate with other steps or seeds is another one."""
     named = f"{tried.setting} {precision} {list(numbered(seeds))}"
-    return folder / RATES / f"{hashlib.sha256(named.encode()).hexdigest()[:12]}.json"
+    return hashlib.sha256(named.encode()).hexdigest()[:12]
 
 
 def untried_of(cells: Sequence[Cell], rates: Sequence[float], seeds: Seeds, folder: Path, precision: str) -> list[Job]:
     """Return a job per cell and rate without a stored result in this precision."""
-    found = []
+    known, found = tried_rates(folder), []
     for cell in cells:
         for rate in dict.fromkeys(rates):
             tried = at_rate(cell, rate)
-            path = file_of(tried, seeds, folder, precision)
-            if not path.exists():
+            stored = known.get(key_of(tried, seeds, precision))
+            if stored is None:
                 found.append(Job(tried, numbered(seeds)))
-            elif cell.enough is not None and stored_median(path) >= cell.enough:
+            elif cell.enough is not None and stored.median >= cell.enough:
                 break
     return found
 
@@ -95,9 +93,10 @@ def median_at(
 ) -> float:
     """Return the median validation accuracy of a cell at a rate, stored or trained."""
     tried, computed = at_rate(cell, rate), precision_of(cell, device, precision)
-    path = file_of(tried, seeds, folder, computed)
-    if path.exists():
-        return stored_median(path)
+    key = key_of(tried, seeds, computed)
+    stored = tried_rates(folder).get(key)
+    if stored is not None:
+        return stored.median
     job = Job(dataclasses.replace(tried, task=cell.task.without_validation()), numbered(seeds))
     try:
         run = train_population(job, None, device, computed, progress_of(job), runs)
@@ -108,14 +107,6 @@ def median_at(
         if "not finite" not in str(error):
             raise
         accuracy = [0.0] * len(numbered(seeds))  # this rate diverges
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = {"cell": cell.label, "of": cell.setting, "lr": rate, "seeds": list(numbered(seeds)), "accuracy": accuracy}
-    write_json(path, made)
-    return statistics.median(accuracy)
-
-
-def stored_median(path: Path) -> float:
-    accuracy = read_json(path).get("accuracy")
-    is_right = isinstance(accuracy, list) and bool(accuracy) and all(isinstance(each, float) for each in accuracy)
-    require(is_right, f"{path} is damaged: delete it, and the same command measures it again")
-    return statistics.median(accuracy)
+    measured_now = TriedRate(key, cell.label, cell.setting, rate, list(numbered(seeds)), accuracy)
+    add_rates(folder, [measured_now])
+    return measured_now.median
