@@ -12,12 +12,13 @@ from icecore.cli import main
 from icecore.paper import EXPERIMENTS, evidence_of, ladder_cells
 from icecore.paper.ladder_cells import cells_by_place
 from icecore.paper.ladder_figure import NOT_RUN, marks
-from icecore.paper.ladder_grid import KINDS, RUNGS, WIDTHS, Rung
+from icecore.paper.ladder_grid import GROUPS, KINDS, RUNGS, WIDTHS, Rung
 from icecore.paper.ladder_outcomes import factors_per_doubling, guesses, order, share_of_pairs
 from icecore.paper.ladder_predictions import REACHES
 from icecore.paper.ladder_steps import Step, steps_of
 from icecore.reporting.thresholds import Threshold
 from icecore.store import Records
+from icecore.store.rates import tried_rates
 from icecore.tasks import LADDER, TASKS
 
 GRID = (16, 32, 64)
@@ -96,6 +97,22 @@ def test_pairs_are_counted_with_ties_as_a_half():
 def test_symbols_are_counted_per_doubling():
     steps = [step("counting", 16, 16), step("counting", 64, 64), step("counting", 256, None), step("sorting", 5, 16)]
     assert factors_per_doubling(steps) == pytest.approx([2.0, 2**0.5]), "not reached counts as twice the widest"
+    assert factors_per_doubling([step("sorting", 5, None), step("sorting", 10, None)]) == [], "nothing to compare"
+
+
+def test_groups_that_are_all_out_of_reach_tell_nothing():
+    def of_group(group: str, random: int | None) -> Step:
+        made = step("word-problem", 2, random)
+        return dataclasses.replace(made, rung=dataclasses.replace(made.rung, more=(("group", group),)))
+
+    def verdict(*widths: int | None) -> tuple[str, str]:
+        rows = order([of_group(group, width) for group, width in zip(GROUPS, widths, strict=True)]).records()
+        (row,) = [row for row in rows if row["prediction"] == "class alone does not matter"]
+        return row["ours"], row[""]
+
+    assert verdict(None, None, None) == ("", "cannot tell")
+    assert verdict(16, 32, 16) == ("2.00", "held")
+    assert verdict(16, 32, None) == (f"{2 * GRID[-1] / 16:.2f}", "failed")
 
 
 def test_predictions_hold_or_fail_by_the_widths():
@@ -146,8 +163,7 @@ def test_widths_are_tried_until_one_suffices_and_rates_on_validation_items(folde
     assert len(normal) == 4
     assert normal[0]["coordinates"]["sensitivity"] == pytest.approx(4)
     assert "bag_of_symbols" in normal[0]["lazy_rule"]
-    tried = [json.loads(path.read_text()) for path in (folder / "rates").iterdir()]
-    assert {one["lr"] for one in tried} == set(ladder_cells.RATES["laptop"]["Normal"])
+    assert {one.lr for one in tried_rates(folder).values()} == set(ladder_cells.RATES["laptop"]["Normal"])
     printed = capsys.readouterr().out
     (row,) = [line for line in printed.splitlines() if line.startswith("parity")]
     assert "> 16 (best" in row

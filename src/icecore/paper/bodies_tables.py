@@ -225,17 +225,21 @@ def theories(found: Found) -> Table:
 
 
 class Outcome(NamedTuple):
-    """A prediction, what was measured, and from how many of the comparisons that the prediction is about."""
+    """A prediction, what was measured, and from how many of the comparisons that the prediction is about.
+
+    Runs without a value cannot tell.
+    """
 
     theory: Theory
     value: float | None
     known: int = 1
     of: int = 1
+    is_run: bool = False
 
     @property
     def verdict(self) -> str:
         if self.value is None:
-            return "not run"
+            return "cannot tell" if self.is_run else "not run"
         verdict = "held" if self.theory.least <= self.value <= self.theory.most else "failed"
         return verdict if self.known >= self.of else f"{verdict} ({self.known} of {self.of})"
 

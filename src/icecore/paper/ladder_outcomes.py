@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from icecore.paper.bodies_predictions import Theory
-from icecore.paper.bodies_tables import theory_table
+from icecore.paper.bodies_tables import Outcome, theory_table
 from icecore.paper.ladder_grid import GROUPS, WIDTHS
 from icecore.paper.ladder_predictions import (
     CLASS_ALONE,
@@ -32,14 +32,14 @@ def order(steps: Sequence[Step]) -> Table:
     low = lower_half(decided)
     by_sensitivity, by_rounds = share_of_pairs(decided, "sensitivity"), share_of_pairs(decided, "rounds")
     factors = factors_per_doubling(decided)
-    measured: list[tuple[Theory, float | None]] = [
+    measured: list[tuple[Theory, float | None] | Outcome] = [
         (SENSITIVITY_FIRST, by_sensitivity),
         (SENSITIVITY_BEFORE_ROUNDS, difference(by_sensitivity, by_rounds)),
         (ROUNDS_NEXT, share_of_pairs(low, "rounds")),
         (MORE_LAYERS, gained_by_layers(steps)),
         (SYMBOLS_MOVE, geometric_mean(factors)),
         (NO_CLIFF, max(factors, default=None)),
-        (CLASS_ALONE, factor_between_groups(decided)),
+        Outcome(CLASS_ALONE, factor_between_groups(decided), is_run=any(map(is_of_groups, decided))),
         (RANDOM_NEEDS_MORE, random_over_normal(steps)),
     ]
     return theory_table(measured, "Ladder: the predicted order")
@@ -69,11 +69,16 @@ def lower_half(steps: Sequence[Step]) -> list[Step]:
 
 
 def factors_per_doubling(steps: Sequence[Step]) -> list[float]:
-    """Return by how much Random's width grows per doubling of symbols, between neighbouring difficulties."""
+    """Return by how much Random's width grows per doubling of symbols, between neighbouring difficulties.
+
+    Two that are not reached tell nothing.
+    """
     found = []
     for line in BY_SYMBOLS:
         own = sorted((step for step in steps if step.rung.line == line), key=lambda step: step.rung.value)
         for one, other in itertools.pairwise(own):
+            if not (is_reached(one, "Random") or is_reached(other, "Random")):
+                continue
             doublings = math.log2(other.rung.value / one.rung.value)
             found.append(factor(one, other) ** (1 / doublings))
     return found
@@ -102,15 +107,23 @@ def gained_by_layers(steps: Sequence[Step]) -> float | None:
 
 
 def factor_between_groups(steps: Sequence[Step]) -> float | None:
-    """Return the largest factor between the widths of two groups at a length at which all three were run."""
-    by_length: dict[int, list[int]] = {}
-    for step in steps:
-        if step.rung.task == "word-problem":
-            number = step.number("Random")
-            assert number is not None
-            by_length.setdefault(step.rung.value, []).append(number)
-    factors = [max(each) / min(each) for each in by_length.values() if len(each) == len(GROUPS)]
+    """Return the largest factor between the widths of two groups, at a length at which all three were run.
+
+    None without a length at which a group is reached.
+    """
+    by_length: dict[int, list[Step]] = {}
+    for step in filter(is_of_groups, steps):
+        by_length.setdefault(step.rung.value, []).append(step)
+    factors = [
+        max(factor(one, other) for one, other in itertools.permutations(each, 2))
+        for each in by_length.values()
+        if len(each) == len(GROUPS) and any(is_reached(step, "Random") for step in each)
+    ]
     return max(factors, default=None)
+
+
+def is_of_groups(step: Step) -> bool:
+    return step.rung.task == "word-problem"
 
 
 def random_over_normal(steps: Sequence[Step]) -> float | None:

@@ -10,8 +10,8 @@ from icecore.reporting.table import Table
 COORDINATES = ("sensitivity", "rounds", "symbols")
 HEADINGS = ("task", "difficulty", *COORDINATES, "class", "baseline", *KINDS, "seeds", "rates")
 NOTES = (
-    "ordered by sensitivity, then rounds, then symbols; 64 (32 to 128): median, and the range of the seeds' own widths",
-    "> 512: no width up to 512 suffices, with these steps; wider ones than the one that suffices are not run",
+    "ordered by sensitivity, then rounds, then symbols; 32 (16 to 64): median, and the range of the seeds' own widths",
+    "> 64: no width up to 64 suffices, with these steps; wider ones than the one that suffices are not run",
 )
 
 
