@@ -7,11 +7,11 @@ from icecore.reporting.claim import Claim, Source
 
 
 def claim(task: str, column: str, ours: float | None, verdict: str = "reproduced", **more: Any) -> Claim:
-    name = more.pop("name", "table1")
+    name, run = more.pop("name", "table1"), more.pop("run", "a")
     values = () if ours is None else (ours,)
     made = Claim(name, f"{task}, {column}", 100.0, ours, values, 20.0, "1", "a reason", verdict, place=(task, column))
-    source = Source(made.cell, values, tuple(f"{more.get('run', 'a')}/{seed}" for seed in range(len(values))))
-    return Claim(**{**vars(made), "sources": (source,)})
+    source = Source(made.cell, values, tuple(f"{run}/{seed}" for seed in range(len(values))))
+    return Claim(**{**vars(made), "sources": (source,), **more})
 
 
 TABLE1 = [
@@ -61,3 +61,51 @@ def test_only_other_runs_count_as_tried_again():
     ]
     *_, differing = findings({"table1": TABLE1}, "paper", {"table1": again})
     assert differing.endswith("(preset reconstructed), 1 of 1 are reproduced.")
+
+
+def width_claim(rung: str, kind: str, width: float | None, note: str = "16") -> Claim:
+    return claim(rung, f"{kind}: width", width, name="ladder", note=note, seeds=3)
+
+
+def test_the_ladder_counts_difficulties_that_both_kinds_were_tried_on():
+    steps = [
+        width_claim("parity, length 4", "Random", 16.0),
+        width_claim("parity, length 4", "Normal", 8.0),
+        width_claim("parity, length 8", "Random", None, "> 64 (best 50.0 at 8)"),
+        width_claim("parity, length 8", "Normal", 16.0),
+        width_claim("sorting, values 5", "Random", 16.0),
+        width_claim("sorting, values 5", "Normal", None, "> 8 (best 50.0 at 8, 16 not run)"),
+    ]
+    (sentence,) = findings({"ladder": steps}, "laptop")
+    assert sentence == "Of 2 difficulties on the ladder of tasks, frozen bodies reach 1 and trained ones 2."
+
+
+def test_transplants_onto_other_tasks_are_compared_with_a_random_body():
+    cells = {
+        "random body": 50.0,
+        "body of needle": 90.0,  # its own task
+        "body of parentheses": 56.0,
+        "body of modular-addition": 52.0,
+        "body of decimal-addition": 44.0,
+    }
+    own = [claim("needle", f"Random 32, {source}", ours, name="transplant") for source, ours in cells.items()]
+    (sentence,) = findings({"transplant": own}, "laptop")
+    assert sentence.endswith("in 1 of 3 cells, and worse in 1.")
+
+
+def test_thaws_and_bodies_are_counted():
+    notes = ("refined", "in part", "refined", "nothing to refine", "replaced")
+    thawed = [
+        claim("needle", f"Thawed 128, {number}", 1.0, name="thaw", note=note) for number, note in enumerate(notes)
+    ]
+    (sentence,) = findings({"thaw": thawed}, "laptop")
+    assert sentence == "The mechanism after a thaw, in 4 cells: 2 refined, 1 in part, 1 replaced."
+    bodies = [
+        claim("needle", "Random 64, llama, matched", 96.0, name="bodies"),
+        claim("parentheses", "Random 64, llama, matched", 90.0, name="bodies"),
+        claim("needle", "Random 64, gru, library", 60.0, name="bodies"),
+        claim("needle", "Random 64, llama, library", 99.0, name="bodies"),
+        claim("needle", "Random 128, llama, matched", 99.0, name="bodies"),
+    ]
+    (sentence,) = findings({"bodies": bodies}, "laptop")
+    assert sentence == "Tasks that frozen bodies of width 64 solve with 95 % or more: llama 1 of 2, gru 0 of 1."

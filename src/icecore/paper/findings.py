@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from icecore.paper import EXPERIMENTS
 from icecore.paper.accuracy import TRAIN
+from icecore.paper.findings_beyond import beyond_the_paper
 from icecore.paper.numbers import LAPTOP_LINE, SOLVED
 from icecore.paper.summary import is_judged
 from icecore.reporting.claim import Claim
@@ -24,6 +25,7 @@ def findings(claims: Claims, scale: str, reconstructed: Claims | None = None) ->
         too_narrow(f"{like}{NARROW}", table1.get(NARROW, [])),
         partly_trained(table2, line),
         differing(claims, reconstructed),
+        *beyond_the_paper(claims, scale, line),
     ]
     return [sentence for sentence in found if sentence]
 
