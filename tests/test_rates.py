@@ -5,11 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from small_sweep import CELLS
 
 from icecore.cli import main
 from icecore.errors import InputError
 from icecore.seeding import make_generator
-from icecore.store.rates import TriedRate, add_rates, chosen_rates, tried_rates
+from icecore.store.rates import TriedRate, add_rates, chosen_rates, read_rates, tried_rates
+from icecore.sweeps.rates import choose_rates
 from icecore.tasks import Batch, Language, Memorization, ModularAddition, Needle, Task
 
 NEEDLE = Needle(max_pairs=2, values=4, vocabulary=12, test_size=40)
@@ -79,18 +81,19 @@ def test_a_damaged_line_is_a_rate_that_was_not_tried(tmp_path: Path):
     path = tmp_path / "rates.jsonl"
     whole = path.read_text()
     right = json.loads(whole.splitlines()[0])
-    for wrong in (
-        {"accuracy": [2.0]},
-        {"accuracy": []},
-        {"seeds": [0.5]},
-        {"lr": float("nan")},
-        {"more": 1},
-        {"of": 3},
-    ):
+    wrongs = [{"accuracy": each} for each in ([2.0], [], ["0.5"], [True], "1", {"1": 0})]
+    wrongs += [{"lr": each} for each in (float("nan"), 10**400, "0.01", True, 0, -1.0)]
+    wrongs += [{"seeds": [0.5]}, {"seeds": [-1]}, {"seeds": 1}, {"more": 1}, {"of": 3}]
+    for wrong in wrongs:
         path.write_text(json.dumps(right | {"key": "c"} | wrong) + "\n[1]\n{\n" + "[" * 100_000 + "\n" + whole)
-        assert set(tried_rates(tmp_path)) == {"a", "b"}
+        warnings: list[str] = []
+        assert [one.key for one in read_rates(tmp_path, warnings.append)] == ["a", "b"], wrong
+        assert [text.partition("rates.jsonl, ")[2] for text in warnings] == [
+            f"line {number} is damaged and skipped" for number in range(1, 5)
+        ]
+    path.write_text(whole)
     assert chosen_rates(tmp_path) == {"0123456789ab": 1e-3}
-    path.write_text(whole + '{"key": "c", "ce')
+    path.write_text(whole + '{"key": "c", "ce')  # a process was killed
     assert add_rates(tmp_path, [tried("c", 3e-3, 1.0), tried("a", 1e-2, 0.9)]) == 1, "the first result of a rate stays"
     assert chosen_rates(tmp_path) == {"0123456789ab": 3e-3}
 
@@ -110,8 +113,35 @@ def test_merging_brings_the_rates_that_were_chosen(tmp_path: Path, capsys: pytes
     assert main(["results", "merge", str(tmp_path / "one"), "--results", str(ours)]) == 2
     said = capsys.readouterr().err
     assert "needle, Random 16 at rate 0.001 is in" in said
-    assert "accuracy[0] 0.75 and 0.5" in said
+    assert "validation accuracy 0.7500 and 0.5000" in said
     assert (ours / "rates.jsonl").read_text() == before
+
+
+def test_merging_says_where_another_rate_is_better_now(tmp_path: Path, capsys: pytest.CaptureFixture):
+    for name, rates in (("ours", [tried("a", 1e-2, 0.5)]), ("theirs", [tried("b", 1e-3, 0.75)])):
+        add_rates(tmp_path / name, rates)
+        (tmp_path / name / "runs.jsonl").touch()
+    command = ["results", "merge", str(tmp_path / "theirs"), "--results", str(tmp_path / "ours"), "--json"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"added": 0, "records": 0, "rates": 1}
+    assert "1 cells now have another rate" in said.err
+
+
+def test_cells_that_differ_in_their_own_rate_alone_share_what_was_tried(tmp_path: Path, monkeypatch):
+    """Each of them finds all rates, so that both take the best."""
+    one = CELLS[0]
+    other = replace(one, name=replace(one.name, variant="again"), training=one.training | {"lr": 3e-2})
+    for cell, count in ((one, 2), (other, 0)):
+        trained: list[float] = []
+        monkeypatch.setattr(
+            "icecore.sweeps.rates.trained_at",
+            lambda tried, *_, trained=trained: trained.append(tried.training["lr"]) or [tried.training["lr"] * 10],
+        )
+        (found,) = choose_rates([cell], (1e-2, 3e-2), 1, tmp_path)
+        assert (found.lr, len(trained)) == (3e-2, count)
+    assert chosen_rates(tmp_path) == {one.setting: 3e-2, other.setting: 3e-2}
+    assert one.setting != other.setting
 
 
 def test_a_wrong_list_of_rates_is_one_line(capsys: pytest.CaptureFixture):

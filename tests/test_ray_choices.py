@@ -112,7 +112,7 @@ def test_narrow_widths_first_on_workers_as_on_one_machine(tmp_path, ray):
         {record["run"]: record["accuracy"] for record in Records(tmp_path / name).read()} for name in ("here", "ray")
     ]
     assert kept[0] == kept[1]
-    rates = [{key: rate.accuracy for key, rate in tried_rates(tmp_path / name).items()} for name in ("here", "ray")]
+    rates = [{place: rate.accuracy for place, rate in tried_rates(tmp_path / name).items()} for name in ("here", "ray")]
     assert rates[0] == rates[1]
     assert ray.called.count("rate_on_worker") == 1 + 2 + 2
 

@@ -104,7 +104,7 @@ def merge_command(
     results: Path = typer.Option(Path("results"), help="Folder of our records."),
     json: bool = JSON_OPTION,
 ) -> None:
-    """Merge records of other machines; skip duplicates, abort on conflict.
+    """Merge records and tried rates of other machines; skip duplicates, abort on conflict.
 
     [bold]Examples[/bold]
 
@@ -112,7 +112,7 @@ def merge_command(
     icecore results merge gpu1/results gpu2/results --results results
     """
     from icecore.store import INSIDE, TRACKS, Records
-    from icecore.store.rates import add_rates, require_agreement, tried_rates
+    from icecore.store.rates import add_rates, chosen_rates, read_rates, require_agreement
 
     theirs = [Records(source, warn) for source in sources]
     for each in theirs:
@@ -125,16 +125,22 @@ def merge_command(
     }
     require_own_ids([record for records in found.values() for record in records])
     require_sound([record for records in found.values() for record in records])
-    rates = [rate for each in theirs for rate in tried_rates(each.path.parent).values()]
+    rates = [rate for each in theirs for rate in read_rates(each.path.parent, warn)]
     require_agreement(results, rates)
     for mine, records in found.items():
         mine.require_agreement(records)
-    add_rates(results, rates)  # a cell's runs count at the rate that was chosen
+    chosen = chosen_rates(results)
     added = [mine.append(records) for mine, records in found.items()][-1]
+    tried = add_rates(results, rates)  # cells that choose their rate count at the one that was chosen
+    now = chosen_rates(results)
+    changed = sum(now[of] != rate for of, rate in chosen.items())
+    if changed:
+        warn(f"{changed} cells now have another rate; icecore reproduce trains them at it")
     if json:
-        print_json({"added": added, "records": len(ours.by_run())})
+        print_json({"added": added, "records": len(ours.by_run()), "rates": tried})
     else:
-        say(f"{added} records added, {len(ours.by_run())} in {ours.path}")
+        also = f" and {tried} tried rates" if tried else ""
+        say(f"{added} records{also} added, {len(ours.by_run())} records in {ours.path}")
 
 
 def require_own_ids(records: "Sequence[Record]") -> None:

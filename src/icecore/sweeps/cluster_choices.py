@@ -1,6 +1,6 @@
 """Choices on a Ray cluster: learning rates, narrow widths first, and the search for the smallest sufficient width.
 
-Nodes share the folder of rates and trials: workers write there what they measured, and the driver reads it.
+Nodes share the file of rates and the folder of trials: workers write there what they measured, and the driver reads it.
 """
 
 import functools

@@ -73,7 +73,7 @@ def untried_of(cells: Sequence[Cell], rates: Sequence[float], seeds: Seeds, fold
     for cell in cells:
         for rate in dict.fromkeys(rates):
             tried = at_rate(cell, rate)
-            stored = known.get(key_of(tried, seeds, precision))
+            stored = known.get((key_of(tried, seeds, precision), cell.setting))
             if stored is None:
                 found.append(Job(tried, numbered(seeds)))
             elif cell.enough is not None and stored.median >= cell.enough:
@@ -94,19 +94,32 @@ def median_at(
     """Return the median validation accuracy of a cell at a rate, stored or trained."""
     tried, computed = at_rate(cell, rate), precision_of(cell, device, precision)
     key = key_of(tried, seeds, computed)
-    stored = tried_rates(folder).get(key)
-    if stored is not None:
-        return stored.median
+    known = tried_rates(folder)
+    if (key, cell.setting) not in known:
+        # A cell that differs in its own rate alone has trained the same.
+        same = next((each for each in known.values() if each.key == key), None)
+        accuracy = same.accuracy if same else trained_at(tried, cell, seeds, device, computed, progress_of, runs)
+        add_rates(folder, [TriedRate(key, cell.label, cell.setting, rate, list(numbered(seeds)), accuracy)])
+        known = tried_rates(folder)  # another process may have been first
+    return known[key, cell.setting].median
+
+
+def trained_at(
+    tried: Cell,
+    cell: Cell,
+    seeds: Seeds,
+    device: str,
+    precision: str,
+    progress_of: Callable[[Job], ProgressCallback | None],
+    runs: Path | None,
+) -> list[float]:
+    """Return each seed's validation accuracy after training at a rate; 0 if it diverges."""
     job = Job(dataclasses.replace(tried, task=cell.task.without_validation()), numbered(seeds))
     try:
-        run = train_population(job, None, device, computed, progress_of(job), runs)
+        run = train_population(job, None, device, precision, progress_of(job), runs)
         items = cell.task.validation_set().to(run.population.device)
-        measured = evaluate(run.population, cell.task, items)
-        accuracy = measured["accuracy"]
+        return evaluate(run.population, cell.task, items)["accuracy"]
     except InputError as error:
         if "not finite" not in str(error):
             raise
-        accuracy = [0.0] * len(numbered(seeds))  # this rate diverges
-    measured_now = TriedRate(key, cell.label, cell.setting, rate, list(numbered(seeds)), accuracy)
-    add_rates(folder, [measured_now])
-    return measured_now.median
+        return [0.0] * len(numbered(seeds))
