@@ -47,7 +47,5 @@ if os.environ.get("ICECORE_CHECK_SHAPES") == "1":
 
 from icecore.reporting.inside import readout
 
-WHOLE_SAMPLE, readout.SAMPLE = (
-    readout.SAMPLE,
-    1_000,
-)  # training items for its solvers; their number changes nothing else
+WHOLE_SAMPLE = readout.SAMPLE
+readout.SAMPLE = 1_000  # training items for its solvers, in every test

@@ -21,12 +21,8 @@ def light_jaxtyped(*, typechecker: Any) -> Callable[[Any], Any]:
 
 
 def checked(made: Any, typechecker: Any) -> Any:
-    """Return a function, method or property with its types and shapes checked; dataclasses as jaxtyping does."""
-    if isinstance(made, classmethod | staticmethod):
-        return type(made)(checked(made.__func__, typechecker))
-    if isinstance(made, property):
-        return property(*(each and checked(each, typechecker) for each in (made.fget, made.fset, made.fdel)))
-    if not inspect.isfunction(made):
+    """Return a function with its types and shapes checked; dataclasses and generators as jaxtyping does."""
+    if not inspect.isfunction(made) or inspect.isgeneratorfunction(made):
         return usual(made, typechecker=typechecker)
     made.__annotations__ = {name: known(each, made.__globals__) for name, each in made.__annotations__.items()}
     typed = check(made)

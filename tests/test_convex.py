@@ -73,3 +73,17 @@ def test_it_ends_where_rounding_leaves_nothing_to_gain():
     found = minimize(far_from_zero, torch.full((2,), 2.0), 1000, least_gradient=0.0)
     assert torch.allclose(found, torch.tensor(0.3), atol=0.3), "1e6 has a resolution of .06"
     assert calls < 200
+
+
+def test_a_far_minimum_of_a_flat_function_is_approached():
+    """Doubling the step does not reach it in one search; the best step found is taken."""
+    found = minimize(lambda x: (1e-10 * (x - 1e6) ** 2).sum(), torch.zeros(1, dtype=torch.float64), 50)
+    assert float(found) == pytest.approx(1e6, rel=1e-2)
+
+
+def test_the_start_stays_and_what_is_not_finite_ends_the_search():
+    start = torch.ones(2)
+    found = minimize(lambda x: (x * float("nan")).sum(), start, 10)
+    found += 1
+    assert start.tolist() == [1, 1]
+    assert minimize(lambda x: x.square().sum(), torch.zeros(0), 10).numel() == 0

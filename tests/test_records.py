@@ -132,7 +132,7 @@ def test_merging_takes_what_is_new(tmp_path, capsys):
     Records(tmp_path / "theirs").append([record("b"), record("c")])
     arguments = ["results", "merge", str(tmp_path / "theirs"), "--results", str(tmp_path / "ours"), "--json"]
     assert main(arguments) == 0
-    assert json.loads(capsys.readouterr().out) == {"added": 1, "records": 3}
+    assert json.loads(capsys.readouterr().out) == {"added": 1, "records": 3, "rates": 0}
     assert main(["results", "merge", str(tmp_path / "nowhere"), "--results", str(tmp_path / "ours")]) == 2
     assert "there are no records in" in capsys.readouterr().err
 

@@ -6,11 +6,13 @@ import os
 import pytest
 import torch
 from beartype.roar import BeartypeCallHintViolation
+from jaxtyping import TypeCheckError
 
-from icecore.analysis.moments import Moments
+from icecore.analysis.moments import Explained, Moments
 from icecore.analysis.subspaces import basis_of
 from icecore.cli import main
 from icecore.tasks.decimal_addition import add_digits
+from icecore.tasks.lazy import or_else
 
 pytestmark = pytest.mark.shapes
 SMALL = ["--width", "16", "--steps", "4", "--batch", "8", "--warmup-steps", "1", "--seeds", "2", "--device", "cpu"]
@@ -60,10 +62,21 @@ def test_from_training_to_a_look_inside(flags, tmp_path, capsys, pytestconfig, m
         lambda: Moments(4).directions(2.5),  # type: ignore[arg-type]
         lambda: Uncovered(4).covariance,  # not square
         lambda: basis_of("neurons", 2, Twice(4), Moments(4)),
+        lambda: or_else(torch.zeros(3, dtype=torch.int64), torch.zeros((3, 1), dtype=torch.int64)),
+        lambda: Explained(0.5, "most"),  # type: ignore[arg-type]
         lambda: add_digits(torch.zeros((2, 3), dtype=torch.int64), torch.zeros((2, 4), dtype=torch.int64)),
     ],
-    ids=["type", "dimensions", "number", "result", "size in an argument", "axis in two arguments"],
+    ids=[
+        "type",
+        "dimensions",
+        "number",
+        "result",
+        "size in an argument",
+        "shape by another name",
+        "dataclass",
+        "axis in two arguments",
+    ],
 )
 def test_wrong_shapes_and_types_are_noticed(wrong):
-    with pytest.raises(BeartypeCallHintViolation):
+    with pytest.raises((BeartypeCallHintViolation, TypeCheckError)):
         wrong()

@@ -85,7 +85,8 @@ def logistic_readout(
 ) -> Readout:
     """Minimize cross-entropy, the loss that U is trained with; it is convex, so a solver finds the optimum.
 
-    `on_progress` is called with the number of loss evaluations so far, and of iterations; most take one.
+    `on_progress` is called with the number of loss evaluations so far and with the number of iterations. Most
+    iterations evaluate the loss once.
     """
     features, answers = features_of(model, parameters, train)
     count = 0

@@ -140,7 +140,7 @@ def merge_command(
         print_json({"added": added, "records": len(ours.by_run()), "rates": tried})
     else:
         also = f" and {tried} tried rates" if tried else ""
-        say(f"{added} records{also} added, {len(ours.by_run())} records in {ours.path}")
+        say(f"{added} records{also} added, {len(ours.by_run())} in {ours.path}")
 
 
 def require_own_ids(records: "Sequence[Record]") -> None:

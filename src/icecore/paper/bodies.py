@@ -99,7 +99,7 @@ def body_cell(scale: Scale, preset: str, name: CellName) -> PaperCell:
 
 def rates_of(cell: "Cell", scale: Scale) -> tuple[float, ...]:
     """Return the rates that a cell chooses from, none at the paper's scale."""
-    if scale.name == "paper" or cell.name.kind not in SHARES:
+    if scale.name == "paper":
         return ()
     usual = cell.of_one_seed.training.lr
     return tuple(float(f"{share * usual:.2g}") for share in SHARES[cell.name.kind])

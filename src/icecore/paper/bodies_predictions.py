@@ -1,8 +1,8 @@
 """Predictions about other random bodies, written before any of their runs at the scale that they are about.
 
 Some come from the literature, the others are our best guesses: for each body, matched, with trained embeddings, whether
-it solves each of the four tasks, at width 256 of the paper's scale and at width 64 of a laptop's. The transformer's
-runs were there before, so it has none. `icecore claims bodies` says which held.
+it solves each of the four tasks, at width 256 of the paper's scale and at width 64 of the laptop scale. The
+transformer's runs were there before, so it has none. `icecore claims bodies` says which held.
 """
 
 from collections.abc import Mapping

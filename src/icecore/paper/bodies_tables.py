@@ -227,7 +227,7 @@ def theories(found: Found) -> Table:
 class Outcome(NamedTuple):
     """A prediction, what was measured, and from how many of the comparisons that the prediction is about.
 
-    Runs without a value cannot tell.
+    With runs but no value, the verdict is "cannot tell".
     """
 
     theory: Theory

@@ -10,7 +10,7 @@ from icecore.paper.evidence import Evidence
 from icecore.paper.experiment import Experiment, Figure
 from icecore.paper.ladder_cells import cells_by_place
 from icecore.paper.ladder_figure import draw_ladder, marks
-from icecore.paper.ladder_grid import RUNGS
+from icecore.paper.ladder_grid import RUNGS, WIDTHS
 from icecore.paper.ladder_outcomes import guesses, order
 from icecore.paper.ladder_steps import runs_by_place, steps_of
 from icecore.paper.ladder_table import ladder_table, width_claims
@@ -35,7 +35,7 @@ def runs(_experiment: Experiment, evidence: Evidence) -> list[Record]:
 def tables(_experiment: Experiment, evidence: Evidence) -> list[Table]:
     """Return the ladder and which predictions held; the guesses are about the paper's scale."""
     steps = steps_of(evidence)
-    found = [ladder_table(steps, len(RUNGS[evidence.scale])), order(steps)]
+    found = [ladder_table(steps, len(RUNGS[evidence.scale]), WIDTHS[evidence.scale][-1]), order(steps)]
     return [*found, guesses(steps)] if evidence.scale == "paper" else found
 
 

@@ -5,7 +5,6 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from icecore.paper.bodies_predictions import Theory
 from icecore.paper.bodies_tables import Outcome, theory_table
 from icecore.paper.ladder_grid import GROUPS, WIDTHS
 from icecore.paper.ladder_predictions import (
@@ -29,18 +28,20 @@ BY_ROUNDS = ("k-hop", "cycles")
 def order(steps: Sequence[Step]) -> Table:
     """Return the predicted order beside what was measured; a prediction without its runs is not run."""
     decided = [step for step in steps if step.number("Random") is not None]
+    both = [step for step in decided if step.number("Normal") is not None]
     low = lower_half(decided)
     by_sensitivity, by_rounds = share_of_pairs(decided, "sensitivity"), share_of_pairs(decided, "rounds")
     factors = factors_per_doubling(decided)
-    measured: list[tuple[Theory, float | None] | Outcome] = [
-        (SENSITIVITY_FIRST, by_sensitivity),
-        (SENSITIVITY_BEFORE_ROUNDS, difference(by_sensitivity, by_rounds)),
-        (ROUNDS_NEXT, share_of_pairs(low, "rounds")),
+    several, has_symbols = len(decided) > 1, any(len(own) > 1 for own in by_symbols(decided))
+    measured = [
+        Outcome(SENSITIVITY_FIRST, by_sensitivity, is_run=several),
+        Outcome(SENSITIVITY_BEFORE_ROUNDS, difference(by_sensitivity, by_rounds), is_run=several),
+        Outcome(ROUNDS_NEXT, share_of_pairs(low, "rounds"), is_run=several),
         (MORE_LAYERS, gained_by_layers(steps)),
-        (SYMBOLS_MOVE, geometric_mean(factors)),
-        (NO_CLIFF, max(factors, default=None)),
-        Outcome(CLASS_ALONE, factor_between_groups(decided), is_run=any(map(is_of_groups, decided))),
-        (RANDOM_NEEDS_MORE, random_over_normal(steps)),
+        Outcome(SYMBOLS_MOVE, geometric_mean(factors), is_run=has_symbols),
+        Outcome(NO_CLIFF, max(factors, default=None), is_run=has_symbols),
+        Outcome(CLASS_ALONE, factor_between_groups(decided), is_run=bool(groups_by_length(decided))),
+        Outcome(RANDOM_NEEDS_MORE, random_over_normal(steps), is_run=bool(both)),
     ]
     return theory_table(measured, "Ladder: the predicted order")
 
@@ -74,14 +75,21 @@ def factors_per_doubling(steps: Sequence[Step]) -> list[float]:
     Two that are not reached tell nothing.
     """
     found = []
-    for line in BY_SYMBOLS:
-        own = sorted((step for step in steps if step.rung.line == line), key=lambda step: step.rung.value)
+    for own in by_symbols(steps):
         for one, other in itertools.pairwise(own):
             if not (is_reached(one, "Random") or is_reached(other, "Random")):
                 continue
             doublings = math.log2(other.rung.value / one.rung.value)
             found.append(factor(one, other) ** (1 / doublings))
     return found
+
+
+def by_symbols(steps: Sequence[Step]) -> list[list[Step]]:
+    """Return the steps of each task whose difficulty is a number of symbols, from few to many."""
+    return [
+        sorted((step for step in steps if step.rung.line == line), key=lambda step: step.rung.value)
+        for line in BY_SYMBOLS
+    ]
 
 
 def factor(one: Step, other: Step, kind: str = "Random") -> float:
@@ -107,23 +115,22 @@ def gained_by_layers(steps: Sequence[Step]) -> float | None:
 
 
 def factor_between_groups(steps: Sequence[Step]) -> float | None:
-    """Return the largest factor between the widths of two groups, at a length at which all three were run.
-
-    None without a length at which a group is reached.
-    """
-    by_length: dict[int, list[Step]] = {}
-    for step in filter(is_of_groups, steps):
-        by_length.setdefault(step.rung.value, []).append(step)
+    """Return the largest factor between the widths of two groups, at a length at which one is reached."""
     factors = [
         max(factor(one, other) for one, other in itertools.permutations(each, 2))
-        for each in by_length.values()
-        if len(each) == len(GROUPS) and any(is_reached(step, "Random") for step in each)
+        for each in groups_by_length(steps)
+        if any(is_reached(step, "Random") for step in each)
     ]
     return max(factors, default=None)
 
 
-def is_of_groups(step: Step) -> bool:
-    return step.rung.task == "word-problem"
+def groups_by_length(steps: Sequence[Step]) -> list[list[Step]]:
+    """Return the word problems of each length at which all groups were run."""
+    found: dict[int, list[Step]] = {}
+    for step in steps:
+        if step.rung.task == "word-problem":
+            found.setdefault(step.rung.value, []).append(step)
+    return [each for each in found.values() if len(each) == len(GROUPS)]
 
 
 def random_over_normal(steps: Sequence[Step]) -> float | None:

@@ -6,7 +6,8 @@ difficulties a random body reaches by width 512. `icecore claims ladder` says wh
 smaller, so only the order is compared.
 
 A width is the smallest at which the median test accuracy of the seeds reaches the target. A rung that is not reached
-counts as twice the widest. Shares of pairs count ties as a half; sensitivity is the mean over answer tokens.
+counts as twice the widest; two that are not reached are not compared. Shares of pairs count ties as a half; sensitivity
+is the mean over answer tokens.
 """
 
 from collections.abc import Mapping

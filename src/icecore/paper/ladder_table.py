@@ -9,14 +9,15 @@ from icecore.reporting.table import Table
 
 COORDINATES = ("sensitivity", "rounds", "symbols")
 HEADINGS = ("task", "difficulty", *COORDINATES, "class", "baseline", *KINDS, "seeds", "rates")
-NOTES = (
-    "ordered by sensitivity, then rounds, then symbols; 32 (16 to 64): median, and the range of the seeds' own widths",
-    "> 64: no width up to 64 suffices, with these steps; wider ones than the one that suffices are not run",
-)
 
 
-def ladder_table(steps: Sequence[Step], rungs: int) -> Table:
+def ladder_table(steps: Sequence[Step], rungs: int, widest: int) -> Table:
     """Return a row per rung that was run."""
+    notes = (
+        "ordered by sensitivity, then rounds, then symbols; 32 (16 to 64): median, and the range of the seeds' widths",
+        f"> {widest}: no width up to {widest} suffices, with these steps; wider ones than the one that suffices are "
+        "not run",
+    )
     rows = [
         (
             step.rung.line,
@@ -37,7 +38,7 @@ def ladder_table(steps: Sequence[Step], rungs: int) -> Table:
         HEADINGS,
         rows,
         left=("task", "difficulty", "class", *KINDS, "rates"),
-        notes=(*NOTES, *missing) if steps else missing,
+        notes=(*notes, *missing) if steps else missing,
         secondary=("rates", "class", "symbols", "rounds", "seeds"),
     )
 
