@@ -1,4 +1,4 @@
-"""What holds beyond the paper, in a sentence per question: other bodies, the ladder of tasks, thaw, transplants."""
+"""Findings beyond the paper, a sentence per question: other bodies, the ladder of tasks, thaw, transplants."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence

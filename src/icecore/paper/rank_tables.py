@@ -49,15 +49,15 @@ def halfway_ranks(curves: Sequence[Curve]) -> Table:
         for arm, width in dict.fromkeys((curve.arm, curve.width) for curve in curves)
     ]
     seeds = [len(half.seeds) for half in known.values() if half is not None]
-    counts = f"{min(seeds)} to {max(seeds)} seeds; " if seeds else ""
+    counts = f"{' to '.join(dict.fromkeys(map(str, (min(seeds), max(seeds)))))} seeds; " if seeds else ""
     return Table(
         "r*: rank at which accuracy is halfway between the baseline and 100 %",
         ("restricted", "width", *tasks),
         rows,
         left=("restricted", *tasks),
         notes=(
-            f"{counts}in brackets the 95 % interval, or the range of fewer than 5 seeds; < or >: beyond the ranks; a "
-            "rank of the width restricts nothing",
+            f"{counts}r* of their median accuracies; in brackets its 95 % interval, or with fewer than 5 seeds the "
+            "range of their own r*; < or >: beyond the ranks; a rank of the width restricts nothing",
         ),
     )
 
@@ -106,7 +106,7 @@ def outcomes(curves: Sequence[Curve], widths: Sequence[int]) -> Table:
             outcome(SUBSPACE, statistics.geometric_mean, over("subspace", "random"), count),
             outcome(TOKENS_NEED_MORE, statistics.geometric_mean, over("tokens alone", "U alone"), count),
         ],
-        "Predictions about rank, by r*",
+        "Predictions about rank, by the halfway rank",
     )
 
 
