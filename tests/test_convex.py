@@ -87,3 +87,18 @@ def test_the_start_stays_and_what_is_not_finite_ends_the_search():
     found += 1
     assert start.tolist() == [1, 1]
     assert minimize(lambda x: x.square().sum(), torch.zeros(0), 10).numel() == 0
+
+
+def test_where_nothing_can_be_told_apart_it_ends_soon():
+    """Float32 hides the last decreases: the search must not go on without one."""
+    generator = torch.Generator().manual_seed(0)
+    features, labels = torch.randint(2, (2000, 12), generator=generator).float(), torch.arange(2000) % 2
+    calls = 0
+
+    def loss(weights: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return F.cross_entropy(features @ weights, labels) + 1e-4 * weights.square().sum()
+
+    minimize(loss, torch.zeros((12, 2)), 40)
+    assert calls < 100, "25 trials in each of 40 searches are 1,000"

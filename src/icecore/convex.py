@@ -39,7 +39,7 @@ def minimize(
         direction = -inverse_hessian_product(gradient, pairs)
         first = 1.0 if pairs else min(1.0, 1.0 / float(gradient.abs().sum()))
         found = line_search(at, point, direction, loss, float(gradient @ direction), first)
-        if found is None:
+        if found is None or not found[1][0] < loss:
             break
         length, (loss, after) = found
         step, change = length * direction, after - gradient
